@@ -124,6 +124,9 @@ fn create(
     boot::check_memory(memory)?;
     let (folder, record) = carry::folder_with_supervisor(&options.which)?;
     let is_pc = pc::is_one(&record);
+    if !is_pc && limits.units.1 != units {
+        return Err(Failure::request("--max-memory: the memory of a hosted domain stays as it is"));
+    }
     if !dry_run && !is_pc {
         node::hosted(false)?;
     }
@@ -224,22 +227,22 @@ fn resize(
     }
     let (folder, record) = carry::folder_with_supervisor(&options.which)?;
     if pc::is_one(&record) {
-        if force {
-            return Err(Failure::request(
-                "--force: a domain of a PC is asked for cores, and not forced; leave it out",
-            ));
-        }
         Failure::at_signals()?;
-        pc::resize(&folder, name, cores, memory)?;
+        pc::resize(&folder, name, cores, memory, force)?;
         return pc::tell(&folder, name, options.json);
+    }
+    if memory.is_some() {
+        return Err(Failure::request(
+            "--memory: a hosted domain keeps the memory that it was made with; destroy it and \
+             create it anew",
+        ));
     }
     let mut carrier = begin(options)?;
     let ledger = carrier.ledger();
     let slot = ledger.named(name).map_or(0, |domain| domain.id.slot);
     let has = |it: &Holding| it.is_own(slot);
     let cores = cores.map(|change| change.of(ledger.cores_with(has).len()));
-    let units = memory.map(|change| change.of(ledger.units_with(has)));
-    let resize = Resize { name, cores, units, force };
+    let resize = Resize { name, cores, units: None, force };
     carrier.carry_out(&Command::Resize(resize))?;
     tell(&carrier, name, options)
 }

@@ -12,7 +12,7 @@ mod supervise;
 use alloc::format;
 use core::time::Duration;
 
-use nile_domain::{Command, Create, Limits, Name, Phase};
+use nile_domain::{Command, Create, Limits, Name, Phase, Resize};
 use nile_kernel::Core;
 use nile_platform::{Machine, Manager, Misbehave};
 
@@ -110,6 +110,33 @@ async fn check<M: Misbehave>(
     }
     check_memory(running, findings, &create, &destroy(false)).await;
     resize::check(core, running, findings, cores, units).await;
+    check_force(running, findings, name, [&create, &destroy(false)]).await;
+}
+
+/// A core that hangs is taken by force alone; the domain goes on without it, and with it when it
+/// comes back.
+async fn check_force<M: Misbehave>(
+    running: &mut Running<M>,
+    findings: &Findings,
+    name: Name,
+    [create, destroy]: [&Command; 2],
+) {
+    let made = running.carry_out(create).await;
+    findings.expect(made, "a domain that keeps a core");
+    let all = running.ledger().cores_with(|it| it.is_of(1)).len() as u16;
+    let resize =
+        |cores, force| Command::Resize(Resize { name, cores: Some(cores), units: None, force });
+    let asked = running.carry_out(&resize(all - 1, false)).await.err().unwrap_or_default();
+    findings.check(asked.contains("try --force"), format_args!("it is asked, and says: {asked}"));
+    for (cores, force, what) in [(all - 1, true, "by force"), (all, false, "back")] {
+        let done = running.carry_out(&resize(cores, force)).await;
+        findings.expect(done, &format!("a core that hangs, {what}"));
+        let has = running.ledger().cores_with(|it| it.is_of(1)).len();
+        findings.check(has == usize::from(cores), format_args!("{what}: it has {has} cores"));
+        findings.check(ask(running, 1).await, format_args!("{what}: it does not compute"));
+    }
+    let ended = running.carry_out(destroy).await;
+    findings.expect(ended, "its end");
 }
 
 /// What a domain has written, the next one on its memory does not find; if memory is not zeroed

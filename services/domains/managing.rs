@@ -2,7 +2,9 @@
 //! gives cores and memory, and ends the domain when it is told to. The domain never waits for its supervisor.
 
 use alloc::boxed::Box;
+use alloc::rc::Rc;
 use alloc::vec::Vec;
+use core::cell::RefCell;
 use core::time::Duration;
 
 use nile_abi::{CoreId, CorePhase, PhysAddr, Role, RoleSet};
@@ -28,6 +30,7 @@ pub fn start(stl: &Stl) {
     }));
 }
 
+#[derive(Clone)]
 struct Domain {
     stl: Stl,
     seated: Seated,
@@ -42,7 +45,14 @@ impl Domain {
         let hardware = self.cores().filter_map(|core| self.seated.seat.hardware(core.0));
         let mut managing = Managing::new(hardware);
         managing.up();
+        let left: Rc<RefCell<Vec<(u16, bool)>>> = Rc::default();
         loop {
+            for (hardware, is_left) in left.take() {
+                match is_left {
+                    true => managing.left(hardware),
+                    false => managing.kept(hardware),
+                }
+            }
             while let Some(act) = managing.take_act() {
                 match act {
                     Act::Send(message) => {
@@ -54,10 +64,15 @@ impl Domain {
                         true => managing.started(hardware),
                         false => managing.not_started(hardware),
                     },
-                    Act::Leave(hardware) => match self.send_away(hardware).await {
-                        true => managing.left(hardware),
-                        false => managing.kept(hardware),
-                    },
+                    // That may take a while, and the supervisor may take it meanwhile.
+                    Act::Leave(hardware) => {
+                        let (own, left) = (self.clone(), left.clone());
+                        self.stl.host().spawn(Box::pin(async move {
+                            let is_left = own.send_away(hardware).await;
+                            left.borrow_mut().push((hardware, is_left));
+                        }));
+                    }
+                    Act::Lost(hardware) => self.lose(hardware),
                     Act::Use(extent) => get(&self.stl, &self.seated, extent).await,
                     Act::Find(units) => {
                         managing.found(give_up(&self.stl, &self.seated, units).await);
@@ -110,8 +125,7 @@ impl Domain {
     /// it does. The hardware parks itself.
     async fn send_away(&self, hardware: u16) -> bool {
         let seat = &self.seated.seat;
-        let found = self.cores().find(|core| seat.hardware(core.0) == Some(hardware));
-        let (Some(core), Ok(node)) = (found, self.stl.node()) else { return false };
+        let (Some(core), Ok(node)) = (self.on(hardware), self.stl.node()) else { return false };
         let roles = node.state_of(core).map(|it| it.roles);
         if roles != Some(RoleSet::EMPTY.with(Role::Worker)) {
             return false;
@@ -121,6 +135,23 @@ impl Domain {
             seat.set_hardware(core.0, None);
         }
         left
+    }
+
+    /// The core that runs on this hardware.
+    fn on(&self, hardware: u16) -> Option<CoreId> {
+        self.cores().find(|core| self.seated.seat.hardware(core.0) == Some(hardware))
+    }
+
+    /// This hardware was taken. A worker is away then; without another core the node is none.
+    fn lose(&self, hardware: u16) {
+        let (Some(core), Ok(node)) = (self.on(hardware), self.stl.node()) else { return };
+        self.seated.seat.set_hardware(core.0, None);
+        let roles = node.state_of(core).map(|it| it.roles);
+        let is_worker = roles == Some(RoleSet::EMPTY.with(Role::Worker));
+        if !is_worker || node.lose_core(core).is_err() {
+            self.stl.host().log(format_args!("core {core} was taken, which the node needs"));
+            node.give_up();
+        }
     }
 }
 

@@ -182,8 +182,8 @@ impl DomainsKernel for DomainService {
     }
 
     async fn resize(&self, name: String, change: DomainChange) -> CallResult<DomainEntry> {
-        let (name, DomainChange { cores, units }) = (name_of(&name)?, change);
-        let resize = Resize { name, cores, units, force: false };
+        let (name, DomainChange { cores, units, force }) = (name_of(&name)?, change);
+        let resize = Resize { name, cores, units, force };
         self.carry_out(&Command::Resize(resize)).await?;
         self.entry_of(name)
     }
@@ -200,10 +200,6 @@ fn create(wanted: &DomainWanted) -> CallResult<Create> {
         units: (1, wanted.most_units),
         priority: wanted.priority,
     };
-    if wanted.priority != 0 {
-        let why = "a priority: no core is taken by force from a domain that runs; leave it out";
-        return Err(CallError::new(Status::Invalid, why));
-    }
     let DomainWanted { cores, units, .. } = *wanted;
     Ok(Create { name: name_of(&wanted.name)?, cores, units, limits, device: None })
 }

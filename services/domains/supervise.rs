@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 
-use nile_abi::{Instant, PhysAddr, Status};
+use nile_abi::{CoreId, Instant, PhysAddr, Status};
 use nile_domain::{
     Action, Command, Deadlines, DomainId, Extent, Happened, Ledger, Lifecycle, Message, Name,
     Phase, Refused, RequestId, Sizes, Supervisor, Thing, UNIT, Words,
@@ -177,7 +177,7 @@ impl Running {
     }
 
     fn act(&mut self, domains: &dyn Domains, now: Instant) {
-        let mut park = Vec::new();
+        let (mut park, mut headless) = (Vec::new(), Vec::new());
         while let Some(action) = self.supervisor.take_action() {
             match action {
                 Action::Build(id) => {
@@ -191,7 +191,10 @@ impl Running {
                 Action::Send(id, message) => {
                     self.say(id.slot, &message.encode(id));
                 }
-                Action::Force(core) => park.push(core),
+                Action::Force(core) => {
+                    headless.extend(self.managed_on(domains, core));
+                    park.push(core);
+                }
                 Action::Scrub(extent) => self.dirty.push_back((extent, 0)),
                 Action::Forget(id) => {
                     self.links.remove(&id.slot);
@@ -206,6 +209,19 @@ impl Running {
             domains.park(&park);
         }
         self.forced.extend(park);
+        // Without its managing core a domain is none.
+        for id in headless {
+            self.supervisor.happened(now, Happened::Ended(id));
+        }
+    }
+
+    /// The running domain whose managing core a hardware core is, as it says itself.
+    fn managed_on(&self, domains: &dyn Domains, core: u16) -> Option<DomainId> {
+        let ledger = self.supervisor.ledger();
+        let mut running = ledger.domains().filter(|it| it.state.is_running());
+        let domain = running.find(|it| ledger.holding(Thing::Core(core)).is_of(it.id.slot))?;
+        let seat = domains.seat(domain.id.slot)?;
+        (seat.hardware(CoreId::BOOT.0) == Some(core)).then_some(domain.id)
     }
 
     fn end(&mut self, request: RequestId, outcome: Result<(), Refused>) {

@@ -108,7 +108,9 @@ pub fn create(folder: &Folder, create: &Create, dry_run: bool) -> Result<DomainE
     let made =
         ask(folder, &record, async |domains| domains.create(wanted, plan.place, config).await);
     let up = made.and_then(|made| wait(folder, &record, &node).map(|()| made));
-    if up.is_err() {
+    if up.is_ok() {
+        note(folder, &mut record)?;
+    } else {
         let name = create.name.to_string();
         let undone = ask(folder, &record, async |domains| domains.destroy(name, true).await);
         // One that was not made is not there.
@@ -141,6 +143,7 @@ pub fn resize(
     name: Name,
     cores: Option<Change>,
     memory: Option<MemoryChange>,
+    force: bool,
 ) -> Result<(), Failure> {
     let (_claim, mut record) = claim(folder)?;
     let machine = ask(folder, &record, async |domains| domains.list().await)?;
@@ -148,16 +151,25 @@ pub fn resize(
     let change = DomainChange {
         cores: cores.map(|it| it.of(entry.map_or(0, |it| it.cores.len()))),
         units: memory.map(|it| it.of(entry.map_or(0, |it| it.units))),
+        force,
     };
     let text = name.to_string();
-    let made = ask(folder, &record, async |domains| domains.resize(text, change).await)?;
-    let id = node_of_place(made.place);
-    let node = record.nodes.iter_mut().find(|node| node.id == id);
-    if let Some(domain) = node.and_then(|node| node.domain.as_mut()) {
-        domain.cores = made.cores;
-        domain.memory = u64::from(made.units) * UNIT;
+    ask(folder, &record, async |domains| domains.resize(text, change).await)?;
+    note(folder, &mut record)
+}
+
+/// Notes what each domain has now: one may have got what was another's.
+fn note(folder: &Folder, record: &mut Record) -> Result<(), Failure> {
+    let machine = ask(folder, record, async |domains| domains.list().await)?;
+    for entry in machine.domains {
+        let id = node_of_place(entry.place);
+        let node = record.nodes.iter_mut().find(|node| node.id == id);
+        if let Some(domain) = node.and_then(|node| node.domain.as_mut()) {
+            domain.cores = entry.cores;
+            domain.memory = u64::from(entry.units) * UNIT;
+        }
     }
-    folder.set_record(&record)
+    folder.set_record(record)
 }
 
 /// Ends a domain. Of one that has ended by itself, nothing is left then either.

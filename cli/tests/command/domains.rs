@@ -279,8 +279,6 @@ fn domains_of_a_pc_are_made_called_and_destroyed_by_name() {
         "none is free; web has 2, batch has",
     );
     refused(create(&["web", "--cores", "1", "--memory", "16M"]), "a domain web already");
-    let first = ["a", "--cores", "1", "--memory", "16M", "--priority", "9"];
-    refused(create(&first), "taken by force");
     let resize = |cores: &str| place.run(&["domain", "resize", "web", "--cores", cores, "--json"]);
     refused(resize("+1"), "1 cores are wanted, and none is free");
     refused(place.run(&["fault", "kill", "web"]), "domain restart web");
@@ -314,6 +312,18 @@ fn domains_of_a_pc_are_made_called_and_destroyed_by_name() {
         call("web.c1");
     }
     refused(resize("-1"), "2 to 3");
+
+    // A domain that goes before it takes one, and so does whoever forces it.
+    cores(resize("+1"));
+    let force = ["domain", "resize", "web", "--cores", "2", "--force", "--json"];
+    assert_eq!(cores(place.run(&force)), json!([0, 1]));
+    ["web.c0", "web.c1"].into_iter().for_each(call);
+    assert_eq!(cores(resize("+1")), json!([0, 1, 2]));
+    call("web.c2");
+    create(&["a", "--cores", "1", "--memory", "32M", "--priority", "9"]).expect(0);
+    call("a.c0");
+    assert_eq!(place.json(&["domain", "show", "web"])["cores"], json!([0, 1]));
+    place.run(&["domain", "destroy", "a"]).expect(0);
     // So does memory, as far as it is free.
     let memory = |size: &str| {
         let said = place.run(&["domain", "resize", "web", "--memory", size, "--json"]);

@@ -17,6 +17,8 @@ pub enum Act {
     Start(u16),
     /// Have a core end what it does and go.
     Leave(u16),
+    /// A core was taken: what it did is lost.
+    Lost(u16),
     /// Use this memory from now on.
     Use(Extent),
     /// Find so many free units, have every core forget them, and say [`Managing::found`].
@@ -81,6 +83,11 @@ impl Managing {
                 if let Some(state) = self.cores.get_mut(&core) {
                     *state = Core::Leaving;
                     self.acts.push_back(Act::Leave(core));
+                }
+            }
+            Message::CoreParked(core) => {
+                if self.cores.remove(&core).is_some() {
+                    self.acts.push_back(Act::Lost(core));
                 }
             }
             Message::OfferMemory(extent) => {

@@ -24,6 +24,9 @@ pub enum Message {
     WantMemory(u32),
     /// To the domain: what it gave has come back.
     MemoryAccepted(Extent),
+    /// To the domain: this core, which was to leave, is parked. If the domain has not let it go, it
+    /// was taken by force, and what it did is lost.
+    CoreParked(u16),
     /// To the domain: end.
     Stop,
     /// To the supervisor: the domain runs.
@@ -57,6 +60,7 @@ impl Message {
             Message::MemoryTaken(Extent { start, count }) => (11, start, count),
             Message::MemoryGiven(Extent { start, count }) => (12, start, count),
             Message::MemoryRefused(units) => (13, units, 0),
+            Message::CoreParked(core) => (14, core.into(), 0),
         };
         let DomainId { slot, generation } = domain;
         Writer::new(kind).u8(slot).u32(generation.0).u32(first).u32(second).cell()
@@ -90,6 +94,7 @@ impl Message {
             11 => Message::MemoryTaken(extent()?),
             12 => Message::MemoryGiven(extent()?),
             13 => Message::MemoryRefused(number()?),
+            14 => Message::CoreParked(core()?),
             _ => return Err(Malformed),
         };
         it.end((domain, message))

@@ -32,6 +32,8 @@ pub struct DomainChange {
     pub cores: Option<u16>,
     /// Memory, in units of 2 MiB.
     pub units: Option<u32>,
+    /// Cores that it keeps are taken, and what they work on is lost.
+    pub force: bool,
 }
 
 /// A domain, or what one would be.
@@ -95,8 +97,8 @@ pub trait Domains {
     ) -> CallResult<DomainEntry>;
 
     /// Gives a domain that runs so many cores and so much memory of its own, or takes some: it is
-    /// asked for them, and keeps a core that works on something, or that its node needs, and memory
-    /// that is not free. Waits until it is done.
+    /// asked for them, and keeps a core that works on something, or that its node needs, unless they
+    /// are to be forced, and memory that is not free. Waits until it is done.
     #[stl_k(reply = "domain", allow(operator, peer))]
     async fn resize(&self, name: String, change: DomainChange) -> CallResult<DomainEntry>;
 

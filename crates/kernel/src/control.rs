@@ -4,6 +4,8 @@
 //! One message is one cell: operation (1 byte), status (1), request number (6), six words (8
 //! each), little-endian. Decoding is total; what makes no sense is `None`.
 
+mod words;
+
 use nile_abi::call::UserSlot;
 use nile_abi::{
     ChannelId, CoreId, EndpointId, Generation, PageSize, PhysAddr, RoleSet, Status, VirtAddr,
@@ -12,6 +14,9 @@ use nile_platform::user::Access;
 use nile_platform::{Grant, Line};
 
 use crate::packages::PackageId;
+use words::{
+    Words, access, channel_end, channel_word, core, decode, encode, grant, narrow, place_words,
+};
 
 /// Bytes of an encoded message.
 pub const BYTES: usize = 56;
@@ -155,8 +160,6 @@ pub enum Event {
     /// Leave as planned, within so long.
     Leave { patience_ms: u32 },
 }
-
-type Words = [u64; 6];
 
 impl Request {
     fn words(self) -> (u8, Words) {
@@ -401,60 +404,6 @@ impl Event {
             _ => return None,
         })
     }
-}
-
-/// A channel and one of its ends in one word: the end is bit 32.
-fn channel_word(channel: ChannelId, end: End) -> u64 {
-    u64::from(end == End::Receiver) << 32 | u64::from(channel.0)
-}
-
-fn channel_end(word: u64) -> (ChannelId, End) {
-    let end = if word >> 32 == 0 { End::Sender } else { End::Receiver };
-    (ChannelId(word as u32), end)
-}
-
-/// Where a grant is in the user half.
-fn place_words(grant: Grant, at: VirtAddr, access: Access) -> Words {
-    let access = match access {
-        Access::Read => 0,
-        Access::Write => 1,
-        Access::Execute => 2,
-    };
-    [grant.start.0, grant.bytes, at.0, access, 0, 0]
-}
-
-fn access(word: u64) -> Option<Access> {
-    [Access::Read, Access::Write, Access::Execute].get(usize::try_from(word).ok()?).copied()
-}
-
-fn grant(start: u64, bytes: u64) -> Grant {
-    Grant { start: PhysAddr(start), bytes }
-}
-
-fn core(word: u64) -> Option<CoreId> {
-    narrow(word).map(CoreId)
-}
-
-fn narrow<T: TryFrom<u64>>(word: u64) -> Option<T> {
-    T::try_from(word).ok()
-}
-
-fn encode(operation: u8, status: Status, number: u64, words: Words) -> [u8; BYTES] {
-    let mut bytes = [0; BYTES];
-    bytes[..8].copy_from_slice(&(number << 16).to_le_bytes());
-    bytes[0] = operation;
-    bytes[1] = status.code() as u8;
-    for (place, word) in bytes[8..].chunks_exact_mut(8).zip(words) {
-        place.copy_from_slice(&word.to_le_bytes());
-    }
-    bytes
-}
-
-fn decode(bytes: &[u8]) -> Option<(u8, Status, u64, Words)> {
-    let bytes: &[u8; BYTES] = bytes.try_into().ok()?;
-    let word = |at: usize| bytes[at..at + 8].iter().rev().fold(0, |w, b| w << 8 | u64::from(*b));
-    let words = [8, 16, 24, 32, 40, 48].map(word);
-    Some((bytes[0], Status::from_code(u16::from(bytes[1]))?, word(0) >> 16, words))
 }
 
 #[cfg(test)]

@@ -289,6 +289,7 @@ fn build_spaces(
         buffers: taken.buffers,
         disks: &taken.disks,
         domains: &domains,
+        is_domain: found.domain.is_some(),
         loops: &loops,
         drives_loops: driver(0, Role::Network, roles),
     };

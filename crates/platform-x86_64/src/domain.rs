@@ -17,8 +17,8 @@ use nile_abi::{CoreId, Generation, MAX_CORES, PageSize, PhysAddr, Role, Status, 
 use nile_memory::{MemoryKind, MemoryMap, MemoryRegion};
 use nile_platform::board::driver;
 use nile_platform::domains::{FrameLoop, LOOP_BYTES, LOOP_OFFSET, SEAT_BYTES};
-use nile_platform::{CorePhase, Domains, Entry, Grant, Seat, SeatPhase, Seated, Wanted};
-use nile_ring::Region;
+use nile_platform::{CorePhase, Domains, Entry, Fault, Grant, Seat, SeatPhase, Seated, Wanted};
+use nile_ring::{PoolError, PoolMemory, Region};
 
 use crate::acpi::Platform;
 use crate::apic::{ApicId, LocalApic, local as local_apic};
@@ -283,6 +283,31 @@ pub fn ask_in(node: &Node, core: CoreId) {
         stack_top: layout::stack(core).end,
         node: layout::shared(node.shared.node.start),
     });
+}
+
+/// Says of a domain's core, whose hardware was taken, that it is away, and gives the pool what it
+/// had of it. `NotFound` if that cannot be.
+pub fn lose(node: &Node, core: CoreId) -> Result<(), Status> {
+    if node.domain.is_none() || core == CoreId::BOOT || core.index() >= node.cores.len() {
+        return Err(Status::NotFound);
+    }
+    let board = node.board();
+    let record = board.record(core);
+    record.set_fault(Fault { kind: Fault::KILLED, code: 0, at: 0, address: 0 });
+    // SAFETY: its hardware is parked, and enters no space of this node until it is called back.
+    let given = unsafe { give_back_buffers(node, core) };
+    record.set_phase(CorePhase::Away);
+    given.map_err(|_| Status::Failed)
+}
+
+/// Gives the pool what a core has of it.
+///
+/// # Safety
+/// Nothing of the core's incarnation runs any more.
+pub unsafe fn give_back_buffers(node: &Node, core: CoreId) -> Result<(), PoolError> {
+    let Some(buffers) = node.buffers else { return Ok(()) };
+    // SAFETY: every core has the pool in its space for ever; the caller's promise.
+    unsafe { PoolMemory::new(region(buffers, layout::SHARED_BASE), core).give_back() }
 }
 
 /// The core that drives the node's first interface: a domain's loop, or a supervisor's network.

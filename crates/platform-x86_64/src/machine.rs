@@ -375,13 +375,9 @@ impl Machine for Core {
         let record = self.board.record(self.id);
         record.set_fault(Fault::LEFT);
         if self.board.record(CoreId::BOOT).is_away(self.id) {
-            if let Some(buffers) = self.node.buffers {
-                // SAFETY: as in `pool`; nothing of this incarnation runs any more.
-                let memory =
-                    unsafe { PoolMemory::new(region(buffers, layout::SHARED_BASE), self.id) };
-                if let Err(error) = memory.give_back() {
-                    self.log(format_args!("its buffers are not given back: {error}"));
-                }
+            // SAFETY: nothing of this incarnation runs any more.
+            if let Err(error) = unsafe { domain::give_back_buffers(self.node, self.id) } {
+                self.log(format_args!("its buffers are not given back: {error}"));
             }
             // What it had is others' before it comes back.
             privileged::invalidate_all();
@@ -562,6 +558,10 @@ impl Manager for NodeManager {
         if let Some(local) = local::get() {
             local.apic.send_fixed(self.node.core(core).apic, Vector::SIGNAL);
         }
+    }
+
+    fn lose(&self, core: CoreId) -> Result<(), Status> {
+        domain::lose(self.node, core)
     }
 
     fn mappings(&self, line: Line) -> Option<Vec<Mapping>> {

@@ -11,7 +11,7 @@
 //! | text; constants, pristine data       | r-x; r--        | r-x; r--          | same   |
 //! | shared page, doorbells               | rw-             | rw-               | rw-    |
 //! | private data, stack, heap, ledger    | rw-             |                   |        |
-//! | its record                           | rw-             | r--               | r--    |
+//! | its record                           | rw-             | r--; rw- (domain) | r--    |
 //! | the pool of buffers                  | rw-             | rw-               | rw-    |
 //! | its control region                   | rw-             | rw-               |        |
 //! | receiver map, the node's page        | r--             | rw-               | r--    |
@@ -121,6 +121,8 @@ pub struct Ingredients<'a> {
     pub disks: &'a [DiskEntry],
     /// What the managing core has for domains: seats, or its own, the ledger and parked cores.
     pub domains: &'a [Frames],
+    /// Whether the node is a domain.
+    pub is_domain: bool,
     /// The loops of seats.
     pub loops: &'a [Frames],
     /// The core that drives them.
@@ -219,7 +221,8 @@ impl Ingredients<'_> {
             share(buffers, Permissions::READ_WRITE)?;
         }
         for other in (0..self.cores as u16).map(CoreId) {
-            share(self.shared.record(other), or_read(other == core))?;
+            // The managing core of a domain says of a core that was taken that it is away.
+            share(self.shared.record(other), or_read(other == core || manages && self.is_domain))?;
             if manages || other == core {
                 share(self.shared.control(other), Permissions::READ_WRITE)?;
             }

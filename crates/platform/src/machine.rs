@@ -253,6 +253,13 @@ pub trait Manager {
     /// that it is to be. One that is not away is not disturbed.
     fn call_back(&self, core: CoreId);
 
+    /// The hardware of a core of this node, which is a domain, was taken from it: it is away, and
+    /// what it did and had is lost. `NotFound` where that cannot be.
+    fn lose(&self, core: CoreId) -> Result<(), Status> {
+        let _ = core;
+        Err(Status::NotFound)
+    }
+
     /// What a core's tables have so that it can drive the device of a line, which is not to move
     /// while the core that drives it runs; `None` if the device cannot be driven by another core.
     fn mappings(&self, line: Line) -> Option<Vec<Mapping>> {

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 
-use nile_abi::PageSize;
+use nile_abi::{CoreId, PageSize};
 use nile_domain::{Act, CELL, DomainId, Managing, Message};
 use nile_kernel::Core;
 use nile_platform::{Misbehave, Outcome, SeatLink, Seated};
@@ -55,7 +55,7 @@ impl Say {
 pub fn start<M: Misbehave>(core: &Core<M>) {
     nile_node::deploy(core);
     if !conducts(core) {
-        return;
+        return hang_when_away(core);
     }
     let core = core.clone();
     core.clone().spawn(async move {
@@ -85,7 +85,34 @@ pub fn start<M: Misbehave>(core: &Core<M>) {
     });
 }
 
-/// Does what domcon says, but for cores: those that it has, it keeps.
+/// The core of the domain that has this hardware, or none.
+fn on<M: Misbehave>(core: &Core<M>, seated: &Seated, hardware: Option<u16>) -> Option<CoreId> {
+    core.machine().board().core_ids().find(|it| seated.seat.hardware(it.0) == hardware)
+}
+
+/// Has a core that is away begin on this hardware; whether it does.
+async fn let_in<M: Misbehave>(core: &Core<M>, seated: &Seated, hardware: u16) -> bool {
+    if on(core, seated, Some(hardware)).is_some() {
+        return true;
+    }
+    let (Some(free), Ok(node)) = (on(core, seated, None), core.stl().node()) else { return false };
+    seated.seat.set_hardware(free.0, Some(hardware));
+    node.call_back_core(free).await.is_ok()
+}
+
+/// Hangs with interrupts off as soon as the managing core wants this core to be away.
+fn hang_when_away<M: Misbehave>(core: &Core<M>) {
+    let core = core.clone();
+    core.clone().spawn(async move {
+        while !core.machine().board().record(CoreId::BOOT).is_away(core.id()) {
+            core.sleep(LOOK).await;
+        }
+        core.machine().shut_out();
+        M::loop_for_ever();
+    });
+}
+
+/// Does what domcon says, but that a core which is to leave hangs.
 async fn carry_out<M: Misbehave>(
     core: &Core<M>,
     seated: &Seated,
@@ -101,7 +128,24 @@ async fn carry_out<M: Misbehave>(
         Act::Use(extent) => get(&core.stl(), seated, extent).await,
         Act::Find(units) => managing.found(give_up(&core.stl(), seated, units).await),
         Act::Stop => core.finish(Outcome::Success),
-        Act::Start(_) | Act::Leave(_) => {}
+        Act::Start(hardware) => match let_in(core, seated, hardware).await {
+            true => managing.started(hardware),
+            false => managing.not_started(hardware),
+        },
+        // It hangs as soon as it sees that, and does not leave.
+        Act::Leave(hardware) => {
+            let board = core.machine().board();
+            let own = board.record(core.id());
+            on(core, seated, Some(hardware)).into_iter().for_each(|it| own.set_away(it, true));
+        }
+        Act::Lost(hardware) => {
+            if let (Some(lost), Ok(node)) = (on(core, seated, Some(hardware)), core.stl().node()) {
+                seated.seat.set_hardware(lost.0, None);
+                if let Err(status) = node.lose_core(lost) {
+                    core.machine().log(format_args!("{lost} is not away: {status}"));
+                }
+            }
+        }
     }
 }
 

@@ -441,6 +441,8 @@ impl Machine<'_> {
                         self.soon(Event::Goes(core, id));
                     }
                 },
+                // The hardware has seen to it.
+                Act::Lost(core) => guest.leaving.retain(|it| *it != core),
                 Act::Use(extent) => guest.units.extend(extent.units()),
                 Act::Find(units) => {
                     let found = guest.find(units, conduct);

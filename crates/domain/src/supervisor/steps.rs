@@ -31,6 +31,7 @@ impl<W: Words> Supervisor<W> {
             Message::Back
             | Message::OfferCore(_)
             | Message::TakeCore(_)
+            | Message::CoreParked(_)
             | Message::OfferMemory(_)
             | Message::WantMemory(_)
             | Message::MemoryAccepted(_)
@@ -153,6 +154,9 @@ impl<W: Words> Supervisor<W> {
         }
         self.timers.remove(&core);
         let Party::Domain(owner) = holding.owner else { return };
+        if let Some(domain) = self.ledger.in_slot(owner).filter(|it| it.state.is_running()) {
+            self.send(domain.id, Message::CoreParked(core));
+        }
         let is_free = (holding.next, holding.lender) == (Party::Pool, Party::Pool);
         if is_free && self.resizing(owner).is_some() {
             // Until all has left that is to leave, it can go back.

@@ -17,6 +17,7 @@ fn messages_are_read_as_they_were_written() {
         Message::Back,
         Message::OfferCore(255),
         Message::TakeCore(0),
+        Message::CoreParked(7),
         Message::OfferMemory(extent),
         Message::WantMemory(u32::MAX),
         Message::MemoryAccepted(extent),

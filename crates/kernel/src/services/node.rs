@@ -300,6 +300,12 @@ impl<M: Machine> Node for CoreHost<M> {
         whole(&self.0, async move { own.call_back_core(core).await })
     }
 
+    fn lose_core(&self, core: CoreId) -> Result<(), Status> {
+        let manager = self.0.machine.manager().ok_or(Status::Denied)?;
+        self.0.machine.board().record(self.0.id()).set_away(core, true);
+        manager.lose(core)
+    }
+
     fn role_policy(&self) -> Option<String> {
         self.0.role_policy.clone()
     }

@@ -1,0 +1,256 @@
+//! The supervisor's loop over a machine that is none: what is done to it, and what is told.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use nile_abi::{Instant, PhysAddr, Status};
+use nile_domain::{
+    Act, Command, Create, DomainId, Extent, Limits, Managing, Message, Name, Phase, RequestId,
+    Resize, UNIT,
+};
+use nile_ring::Region;
+use nile_services::domains::supervise::Running;
+use nile_stl::node::domains::{Entry, SEAT_BYTES, Seat, SeatLink, SeatPhase, Wanted};
+use nile_stl::node::{Domains, Grant};
+
+const CORES: u16 = 4;
+const UNITS: u32 = 8;
+const FIRST: PhysAddr = PhysAddr(64 * UNIT);
+const STEP: Duration = Duration::from_millis(1);
+
+/// A machine whose domains are put together at once, or not.
+struct Machine {
+    seat: Seat,
+    ledger: Region,
+    parked: RefCell<BTreeSet<u16>>,
+    scrubbed: RefCell<Vec<Grant>>,
+    builds: Result<(), &'static str>,
+}
+
+impl Machine {
+    fn new(builds: Result<(), &'static str>) -> Machine {
+        Machine {
+            seat: Seat::new(Region::owned(SEAT_BYTES)).unwrap(),
+            ledger: Region::owned(1 << 16),
+            parked: RefCell::new((0..CORES).collect()),
+            scrubbed: RefCell::default(),
+            builds,
+        }
+    }
+}
+
+impl Domains for Machine {
+    fn cores(&self) -> u16 {
+        CORES
+    }
+
+    fn memory(&self) -> Grant {
+        Grant { start: FIRST, bytes: u64::from(UNITS) * UNIT }
+    }
+
+    fn most(&self) -> u8 {
+        1
+    }
+
+    fn seat(&self, slot: u8) -> Option<Seat> {
+        (slot == 1).then(|| self.seat.clone())
+    }
+
+    fn build(&self, wanted: &Wanted<'_>) -> Result<(), Status> {
+        self.seat.clear();
+        match self.builds {
+            Ok(()) => {
+                for (core, hardware) in (0..).zip(wanted.cores) {
+                    self.seat.set_hardware(core, Some(*hardware));
+                    self.parked.borrow_mut().remove(hardware);
+                }
+                self.seat.set_phase(SeatPhase::Started);
+            }
+            Err(why) => {
+                self.seat.say(format_args!("{why}"));
+                self.seat.set_phase(SeatPhase::NotBuilt);
+            }
+        }
+        Ok(())
+    }
+
+    fn admit(&self, _: &Entry) -> Result<(), Status> {
+        Ok(())
+    }
+
+    fn is_parked(&self, core: u16) -> bool {
+        self.parked.borrow().contains(&core)
+    }
+
+    fn park(&self, cores: &[u16]) {
+        self.parked.borrow_mut().extend(cores);
+    }
+
+    fn scrub(&self, memory: Grant) {
+        self.scrubbed.borrow_mut().push(memory);
+    }
+
+    fn ledger(&self) -> Region {
+        self.ledger.clone()
+    }
+}
+
+/// A supervisor, its machine and the time.
+struct Bench {
+    machine: Machine,
+    running: Running,
+    now: Instant,
+}
+
+impl Bench {
+    fn new(builds: Result<(), &'static str>) -> Bench {
+        let machine = Machine::new(builds);
+        let running = Running::begin(&machine, Instant::START).unwrap();
+        Bench { machine, running, now: Instant::START }
+    }
+
+    fn turn(&mut self) {
+        self.running.turn(&self.machine, self.now);
+        self.now = self.now + STEP;
+    }
+
+    /// How a command ends; between two looks the domain does what `domain` does.
+    fn ends(
+        &mut self,
+        command: &Command,
+        mut domain: impl FnMut(&mut Bench),
+    ) -> Result<(), String> {
+        let request: RequestId = self.running.command(self.now, command).unwrap();
+        for _ in 0..10_000 {
+            self.turn();
+            domain(self);
+            if let Some(outcome) = self.running.take_outcome(request) {
+                return outcome;
+            }
+        }
+        panic!("{command:?} does not end");
+    }
+
+    fn free(&self) -> (Vec<u16>, u32) {
+        let ledger = self.running.supervisor.ledger();
+        let is_free = |it: &nile_domain::Holding| it.phase == Phase::Free;
+        (ledger.cores_with(is_free), ledger.units_with(is_free))
+    }
+}
+
+fn web() -> Name {
+    "web".parse().unwrap()
+}
+
+fn create() -> Command {
+    let limits = Limits { cores: (1, 3), units: (1, UNITS), priority: 0 };
+    Command::Create(Create { name: web(), cores: 3, units: 4, limits, device: None })
+}
+
+fn resize(cores: Option<u16>, units: Option<u32>, force: bool) -> Command {
+    Command::Resize(Resize { name: web(), cores, units, force })
+}
+
+/// A domain that runs, and its end.
+fn made() -> (Bench, SeatLink, DomainId) {
+    let mut bench = Bench::new(Ok(()));
+    bench.running.set_text(web(), "serve", "");
+    let mut link = None;
+    let begun = bench.ends(&create(), |bench| {
+        let ledger = bench.running.supervisor.ledger();
+        let (None, Some(domain)) = (&link, ledger.named(web())) else { return };
+        let mut end = bench.machine.seat.domain_end(domain.id.generation).unwrap();
+        end.send(&Message::Hello.encode(domain.id));
+        link = Some((end, domain.id));
+    });
+    assert_eq!(begun, Ok(()));
+    let (link, id) = link.unwrap();
+    (bench, link, id)
+}
+
+#[test]
+fn what_is_not_put_together_says_why_until_the_next_is() {
+    let mut bench = Bench::new(Err("too little memory for so many cores"));
+    bench.running.set_text(web(), "serve", "");
+    let ended = bench.ends(&create(), |_| {});
+    assert!(ended.is_err_and(|why| why.contains("could not put the domain together")));
+    assert_eq!(bench.running.last_words(1), "too little memory for so many cores");
+    // What it was to have is zeroed.
+    for _ in 0..10 {
+        bench.turn();
+    }
+    assert_eq!(bench.free(), ((0..CORES).collect(), UNITS));
+    bench.machine.builds = Ok(());
+    bench.running.command(bench.now, &create()).unwrap();
+    bench.turn();
+    assert_eq!(bench.running.last_words(1), "");
+}
+
+#[test]
+fn a_core_that_is_kept_is_taken_by_force_alone_and_the_domain_hears_of_it() {
+    let (mut bench, mut link, id) = made();
+    let mut end = Managing::new([0, 1, 2]);
+    let mut lost = Vec::new();
+    for force in [false, true] {
+        let ended = bench.ends(&resize(Some(2), None, force), |_| {
+            while let Ok(Some(message)) = link.receive() {
+                end.heard(Message::decode(message.payload()).unwrap().1);
+            }
+            while let Some(act) = end.take_act() {
+                match act {
+                    Act::Leave(core) => end.kept(core),
+                    Act::Lost(core) => lost.push(core),
+                    Act::Send(message) => assert!(link.send(&message.encode(id))),
+                    _ => {}
+                }
+            }
+        });
+        assert_eq!((ended.is_ok(), bench.machine.is_parked(2)), (force, force), "{ended:?}");
+    }
+    for _ in 0..10 {
+        bench.turn();
+    }
+    while let Ok(Some(message)) = link.receive() {
+        end.heard(Message::decode(message.payload()).unwrap().1);
+    }
+    lost.extend(core::iter::from_fn(|| end.take_act()).filter_map(|act| match act {
+        Act::Lost(core) => Some(core),
+        _ => None,
+    }));
+    assert_eq!((lost, bench.free().0), (vec![2], vec![2, 3]));
+}
+
+#[test]
+fn a_domain_whose_managing_core_is_taken_is_none() {
+    let (mut bench, _link, _) = made();
+    // Its managing core is the highest, which is taken first.
+    for (core, hardware) in [(0, 2), (2, 0)] {
+        bench.machine.seat.set_hardware(core, Some(hardware));
+    }
+    let ended = bench.ends(&resize(Some(2), None, true), |_| {});
+    assert!(ended.is_err_and(|why| why.contains("the domain ended")));
+    for _ in 0..10 {
+        bench.turn();
+    }
+    assert_eq!(bench.free(), ((0..CORES).collect(), UNITS));
+}
+
+#[test]
+fn memory_that_comes_back_is_zeroed_before_it_is_free() {
+    let (mut bench, mut link, id) = made();
+    let extent = Extent { start: 1, count: 2 };
+    let ended = bench.ends(&resize(None, Some(2), false), |_| {
+        while let Ok(Some(message)) = link.receive() {
+            if Message::decode(message.payload()) == Ok((id, Message::WantMemory(2))) {
+                link.send(&Message::MemoryGiven(extent).encode(id));
+            }
+        }
+    });
+    assert_eq!(ended, Ok(()));
+    for _ in 0..10 {
+        bench.turn();
+    }
+    let zeroed = [1, 2].map(|unit| Grant { start: PhysAddr(FIRST.0 + unit * UNIT), bytes: UNIT });
+    assert_eq!((&bench.machine.scrubbed.borrow()[..], bench.free().1), (&zeroed[..], 6));
+}
