@@ -46,9 +46,10 @@ pub const STEPS: &[Step] = &[
         name: "integration",
         what: "each crate from outside, and the scenarios",
         command: "cargo test --no-fail-fast --test boot --test control --test counts --test \
-                  deployed --test domains --test guide --test heap --test hostile --test jobs --test node \
-                  --test graph --test policies --test records --test replies --test sim \
-                  --test terasort --test stress --test tidy --test user -- --skip the_sort",
+                  deployed --test domains --test guide --test heap --test hostile --test jobs \
+                  --test node --test graph --test policies --test records --test replies \
+                  --test sim --test terasort --test stress --test tidy --test user -- \
+                  --skip the_sort",
         needs: &[Need::Qemu, Need::Kernel, Need::Scenarios],
         ..STEP
     },
