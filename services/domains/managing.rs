@@ -1,5 +1,6 @@
 //! A domain's end of domcon: its managing core tells the supervisor when the domain runs, takes and
-//! gives cores and memory, and ends the domain when it is told to. The domain never waits for its supervisor.
+//! gives cores and memory, and ends the domain when it is told to. The domain never waits for its
+//! supervisor.
 
 use alloc::boxed::Box;
 use alloc::rc::Rc;

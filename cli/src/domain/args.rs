@@ -62,8 +62,8 @@ pub enum DomainAction {
         /// How many of its own it is to have: 3, or +1, or -1.
         #[arg(long, value_name = "N", allow_hyphen_values = true)]
         cores: Option<Change>,
-        /// How much memory it is to have, in whole 2M: 256M, or +64M, or -64M. It gives back what is
-        /// free.
+        /// How much memory it is to have, in whole 2M: 256M, or +64M, or -64M. It gives back what
+        /// is free.
         #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
         memory: Option<MemoryChange>,
         /// Take cores that work on something and do not leave in time.

@@ -97,8 +97,8 @@ pub trait Domains {
     ) -> CallResult<DomainEntry>;
 
     /// Gives a domain that runs so many cores and so much memory of its own, or takes some: it is
-    /// asked for them, and keeps a core that works on something, or that its node needs, unless they
-    /// are to be forced, and memory that is not free. Waits until it is done.
+    /// asked for them, and keeps a core that works on something, or that its node needs, unless
+    /// they are to be forced, and memory that is not free. Waits until it is done.
     #[stl_k(reply = "domain", allow(operator, peer))]
     async fn resize(&self, name: String, change: DomainChange) -> CallResult<DomainEntry>;
 

@@ -184,9 +184,9 @@ pub trait Node {
     /// (no such core), `Timeout` (it does not begin: it has stopped for good).
     fn call_back_core(&self, core: CoreId) -> NodeFuture<()>;
 
-    /// The hardware of a core was taken from this node, which is a domain: the core is away, and what
-    /// it worked on is lost, as if its incarnation had died. On the management core only (`Denied`).
-    /// `NotFound` where that cannot be.
+    /// The hardware of a core was taken from this node, which is a domain: the core is away, and
+    /// what it worked on is lost, as if its incarnation had died. On the management core only
+    /// (`Denied`). `NotFound` where that cannot be.
     fn lose_core(&self, core: CoreId) -> Result<(), Status> {
         let _ = core;
         Err(Status::NotFound)

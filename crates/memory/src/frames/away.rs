@@ -1,14 +1,14 @@
 //! Memory that a node gives up and gets while it runs, in 2 MiB collections: what goes is free, so
-//! nobody misses it, and what comes is as free as any. Each collection takes one store, so a manager
-//! that stops in the midst has given up, or got, a part.
+//! nobody misses it, and what comes is as free as any. Each collection takes one store, so a
+//! manager that stops in the midst has given up, or got, a part.
 
 use nile_abi::{PageSize, PhysAddr};
 
 use super::{AddError, FreeError, PhysicalMemory, Words, is_extent};
 
 impl<W: Words> PhysicalMemory<W> {
-    /// Like [`add_region`](PhysicalMemory::add_region), of memory that the node may get later: all of
-    /// it is away. `NotFrames` unless it is in whole 2 MiB collections.
+    /// Like [`add_region`](PhysicalMemory::add_region), of memory that the node may get later: all
+    /// of it is away. `NotFrames` unless it is in whole 2 MiB collections.
     pub fn add_away(&mut self, start: PhysAddr, bytes: u64, words: W) -> Result<(), AddError> {
         if !is_large(start, bytes) {
             return Err(AddError::NotFrames);

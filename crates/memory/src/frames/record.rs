@@ -3,8 +3,8 @@
 //! ```text
 //! 4 words    header: magic, first byte, length in bytes, flags
 //! 1 word     per 1 GiB collection: 0, or handed out whole and to whom
-//! 1 word     per 2 MiB collection: wholly free, split into frames, away, or handed out whole and to
-//!            whom
+//! 1 word     per 2 MiB collection: wholly free, split into frames, away, or handed out whole and
+//!            to whom
 //! 8 words    per 2 MiB collection: a bit per frame, set while it is handed out (or not there)
 //! 64 words   per 2 MiB collection: a byte per frame, the core that has it
 //! ```
