@@ -24,7 +24,7 @@ fn what_is_done_wrong_is_found() {
         (Conduct { loses_words: true, ..right }, &["I1", "I2", "I5", "I8"]),
         (Conduct { keeps_given_memory: true, ..right }, &["I2"]),
         (Conduct { never_parks: true, ..right }, &["I2", "I3"]),
-        (Conduct { starts_anything: true, ..right }, &["I3"]),
+        (Conduct { starts_anything: true, ..right }, &["I2", "I3"]),
         (Conduct { forgets_generations: true, ..right }, &["I4"]),
         (Conduct { scrubs_nothing: true, ..right }, &["I5"]),
         (Conduct { tells_nobody: true, ..right }, &["I6"]),
