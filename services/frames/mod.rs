@@ -64,8 +64,8 @@ impl FramesKernel for Frames {
         let core = caller.own_core()?;
         let port = self.port()?;
         if !may_have(self.package_of(core).await?.as_ref()) {
-            let message = "frames are for packages that have a core for themselves and whose \
-                           manifest says `uses frames`";
+            let message = "frames are for packages that stay and whose manifest says `uses \
+                           frames`, one on a core";
             return Err(CallError::new(Status::Denied, message));
         }
         if let Some(holder) = port.holder.get().filter(|it| it.core != core) {
@@ -154,13 +154,15 @@ impl Frames {
         Ok(port)
     }
 
-    /// What has a core of this node for itself. Calls do not say which package of a core makes
-    /// them, so of several none may have the frames.
+    /// The package on a core of this node that uses frames. Calls do not say which package of a
+    /// core makes them: the kernel lets no other one attach, and of several that use frames none
+    /// may have them.
     async fn package_of(&self, core: CoreId) -> CallResult<Option<PackageState>> {
         let places = cluster::places(&self.stl, "packages").await?;
         let is_it = |place: &nile_stl::Place| place.is_here() && place.core == core;
         let Some(place) = places.into_iter().map(|it| it.1).find(is_it) else { return Ok(None) };
         let mut packages = PackagesClient::at(&self.stl, place).list().await?;
+        packages.retain(|it| it.uses_frames);
         Ok(packages.pop().filter(|_| packages.is_empty()))
     }
 }
@@ -207,8 +209,8 @@ impl Port {
     }
 }
 
-/// Whether a package may have frames that has a core for itself, or none that has: an operator has
-/// given it the core, and it says itself what for.
+/// Whether the one package of a core that uses frames may have them, or none that does: an operator
+/// has given it the core, and it says itself what for.
 fn may_have(package: Option<&PackageState>) -> bool {
     package.is_some_and(|it| it.uses_frames && it.state == PackagePhase::Runs)
 }
@@ -270,7 +272,7 @@ mod tests {
         assert!(may_have(Some(&package(true, PackagePhase::Runs))));
         assert!(!may_have(Some(&package(false, PackagePhase::Runs))));
         assert!(!may_have(Some(&package(true, PackagePhase::Ends))));
-        assert!(!may_have(None), "a package of a job has no core for itself");
+        assert!(!may_have(None), "a package of a job is not given a core");
     }
 
     #[test]

@@ -18,6 +18,7 @@
 //! | `channel` | -                | a [`ChannelCall`]| a [`ChannelPlace`]  | its bytes          |
 //! | `pool`    | -                | a [`PoolCall`]   | what it gives       | its bytes          |
 //! | `keep`    | bytes, version   | a keep's name    | a [`KeepPlace`]     | its bytes          |
+//! | `begin`   | patience, ns     | a call           | -                   | what names it      |
 
 mod channel;
 mod keep;
@@ -53,7 +54,8 @@ pub enum SystemCall {
     Now = 3,
     /// Calls a method of a service by the kernel's half of the service transport layer.
     Invoke = 4,
-    /// Waits for a call to one of the package's services, for a channel, or for a moment.
+    /// Waits for a call to one of the package's services, for the end of one that it has begun, for
+    /// a channel, or for a moment.
     Wait = 5,
     /// Answers a call that `Wait` gave.
     Reply = 6,
@@ -65,10 +67,15 @@ pub enum SystemCall {
     Pool = 9,
     /// Finds or makes memory that outlives the package.
     Keep = 10,
+    /// Begins what `Invoke` does: `Wait` gives the end.
+    Begin = 11,
 }
 
 impl SystemCall {
-    const ALL: [SystemCall; 11] = [
+    /// How many there are.
+    pub const COUNT: usize = 12;
+
+    const ALL: [SystemCall; SystemCall::COUNT] = [
         SystemCall::Nothing,
         SystemCall::Exit,
         SystemCall::Log,
@@ -80,6 +87,7 @@ impl SystemCall {
         SystemCall::Channel,
         SystemCall::Pool,
         SystemCall::Keep,
+        SystemCall::Begin,
     ];
 
     /// The call with this number.
@@ -178,7 +186,7 @@ mod tests {
         for call in SystemCall::ALL {
             assert_eq!(SystemCall::from_number(call as u64), Some(call));
         }
-        assert_eq!(SystemCall::from_number(11), None);
+        assert_eq!(SystemCall::from_number(SystemCall::COUNT as u64), None);
         assert_eq!(SystemCall::from_number(u64::MAX), None);
     }
 

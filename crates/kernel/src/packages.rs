@@ -77,7 +77,7 @@ impl fmt::Display for PackageId {
 /// A future that stays on its core.
 pub type LocalFuture<T> = Pin<Box<dyn Future<Output = T>>>;
 
-/// What answers the system calls that this module does not answer itself: `invoke`, `wait`,
+/// What answers the system calls that this module does not answer itself: `invoke`, `begin`, `wait`,
 /// `reply`, `publish`, `channel`, `pool`.
 pub trait Calls<M: Machine>: 'static {
     /// Answers a call of `package`: with its value and with what goes to its output, at most
@@ -255,6 +255,11 @@ impl<M: Machine> Package<M> {
     pub fn manifest(&self) -> Option<Manifest<'_>> {
         let text = self.0.manifest.get()?;
         Manifest::parse(text.as_bytes()).ok()
+    }
+
+    /// Whether it says that it serves a network; a linked program may.
+    pub fn uses_frames(&self) -> bool {
+        self.manifest().is_none_or(|manifest| manifest.uses_frames())
     }
 
     /// Its name, once it is loaded.

@@ -4,6 +4,7 @@
 //! needed; a core takes every link that others open to it. A core's end shows on either of its
 //! links, and then its calls end here.
 
+mod begun;
 mod buffers;
 mod channels;
 mod desk;

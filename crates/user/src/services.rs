@@ -11,7 +11,7 @@ use alloc::rc::Rc;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::fmt;
 use core::future::Future;
 use core::mem;
@@ -45,6 +45,8 @@ pub struct Services {
 struct Bridge {
     runtime: RefCell<Option<Runtime<'static>>>,
     core: CoreId,
+    /// Whether a call has only its thread wait.
+    waits_alone: Cell<bool>,
 }
 
 /// Gives `body` the services of a package that runs on `core`.
@@ -57,7 +59,8 @@ pub fn with_services<T>(
     // this function returns or unwinds, and nothing gets the runtime out of it but for the length
     // of a call that the runtime's own threads make.
     let lent = unsafe { mem::transmute::<Runtime<'_>, Runtime<'static>>(runtime.clone()) };
-    let bridge = Rc::new(Bridge { runtime: RefCell::new(Some(lent)), core });
+    let bridge =
+        Rc::new(Bridge { runtime: RefCell::new(Some(lent)), core, waits_alone: Cell::new(false) });
     let _end = TakeBack(bridge.clone());
     let stl = Stl::user(bridge.clone(), bridge.clone());
     let services = Services { bridge, stl, published: Rc::default() };
@@ -161,7 +164,11 @@ impl Upstream for Bridge {
             arguments: Blob(arguments.to_vec()),
         };
         let patience = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
-        self.call_to_end(SystemCall::Invoke, patience, &relay::encode(&call)?)
+        let call = relay::encode(&call)?;
+        match self.runtime().filter(|_| self.waits_alone.get()) {
+            Some(runtime) => relay::decode_end(&runtime.invoke_alone(patience, &call)?),
+            None => self.call_to_end(SystemCall::Invoke, patience, &call),
+        }
     }
 }
 
@@ -169,6 +176,13 @@ impl Services {
     /// The package's transport layer.
     pub fn stl(&self) -> &Stl {
         &self.stl
+    }
+
+    /// From now on a call has only the thread wait that makes it, and the others go on: for
+    /// packages whose threads hold nothing across a call that another one needs. Each call takes
+    /// two system calls in place of one.
+    pub fn wait_alone(&self) {
+        self.bridge.waits_alone.set(true);
     }
 
     /// What the future gives. The calling thread waits for it.

@@ -9,6 +9,7 @@
 //! Unparking a thread that is not parked is remembered once: its next [`Runtime::park`] returns at
 //! once. Waiting is built on this: [`JoinHandle::join`], [`WaitQueue`], [`Runtime::sleep_until`].
 
+mod begun;
 mod future;
 mod stack;
 #[cfg(test)]
@@ -59,6 +60,7 @@ struct Inner<'s> {
     event: RefCell<Vec<u8>>,
     on_event: RefCell<Option<OnEvent<'s>>>,
     channels: Watched,
+    begun: begun::Begun,
 }
 
 impl<'s> Runtime<'s> {
@@ -77,6 +79,7 @@ impl<'s> Runtime<'s> {
             event: RefCell::default(),
             on_event: RefCell::default(),
             channels: Watched::default(),
+            begun: begun::Begun::default(),
         }))
     }
 
@@ -231,7 +234,8 @@ impl<'s> Runtime<'s> {
             Ok(0) | Err(Status::Timeout) => self.wake_sleepers(Instant::from_nanos(until)),
             Ok(bytes) => {
                 let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(event.len());
-                if self.0.channels.happened(self, &event[..bytes]) {
+                let said = &event[..bytes];
+                if self.0.channels.happened(self, said) || self.0.begun.happened(self, said) {
                     *self.0.event.borrow_mut() = event;
                     return;
                 }

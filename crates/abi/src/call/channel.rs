@@ -59,6 +59,8 @@ pub enum Event<'a> {
     Woken(ChannelId),
     /// The other end of this channel is gone. What is in the ring can still be received.
     Closed(ChannelId),
+    /// A call that the package has begun is over: what names it, and its end.
+    Ended(u64, &'a [u8]),
 }
 
 impl ChannelCall {
@@ -120,6 +122,10 @@ impl<'a> Event<'a> {
 
     const WOKEN: u8 = 1;
     const CLOSED: u8 = 2;
+    const ENDED: u8 = 3;
+
+    /// Bytes before the end of a call that was begun.
+    pub const END_BYTES: usize = 9;
 
     /// Bytes of an encoded event of a channel.
     pub const CHANNEL_BYTES: usize = 5;
@@ -130,6 +136,13 @@ impl<'a> Event<'a> {
         [if closed { Event::CLOSED } else { Event::WOKEN }, a, b, c, d]
     }
 
+    /// What stands before the end of a call that was begun, in the output of `wait`.
+    pub fn end_head(begun: u64) -> [u8; Event::END_BYTES] {
+        let mut head = [Event::ENDED; Event::END_BYTES];
+        head[1..].copy_from_slice(&begun.to_le_bytes());
+        head
+    }
+
     /// The event that an output tells.
     pub fn decode(output: &'a [u8]) -> Option<Event<'a>> {
         let (kind, rest) = output.split_first()?;
@@ -138,6 +151,10 @@ impl<'a> Event<'a> {
             Event::CALL => Some(Event::Call(rest)),
             Event::WOKEN => channel().map(Event::Woken),
             Event::CLOSED => channel().map(Event::Closed),
+            Event::ENDED => {
+                let (begun, end) = rest.split_first_chunk()?;
+                Some(Event::Ended(u64::from_le_bytes(*begun), end))
+            }
             _ => None,
         }
     }
@@ -185,6 +202,10 @@ mod tests {
             assert_eq!(Event::decode(&Event::encode_channel(CHANNEL, closed)), Some(event));
         }
         assert_eq!(Event::decode(&[Event::CALL, 1, 2]), Some(Event::Call(&[1, 2])));
+        let head = Event::end_head(u64::MAX - 1);
+        let event = [&head[..], &[1, 2]].concat();
+        assert_eq!(Event::decode(&event), Some(Event::Ended(u64::MAX - 1, &[1, 2])));
+        assert_eq!(Event::decode(&head[..8]), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use core::fmt;
 
 use nile_abi::Status;
+use nile_abi::call::SystemCall;
 use nile_package::PackageError;
 use nile_platform::Fault;
 
@@ -110,7 +111,7 @@ pub struct PackageReport {
 }
 
 /// How many system calls there are.
-pub const CALLS: usize = 11;
+pub const CALLS: usize = SystemCall::COUNT;
 
 /// An end without success after a refusal is the end of one whose memory was exhausted: a program
 /// cannot say so itself in a way that the kernel could believe.

@@ -182,6 +182,7 @@ impl<M: Machine> Package<M> {
                 Ok(place.len() as u64)
             }
             SystemCall::Invoke
+            | SystemCall::Begin
             | SystemCall::Wait
             | SystemCall::Reply
             | SystemCall::Publish

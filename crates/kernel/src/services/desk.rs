@@ -47,6 +47,8 @@ pub(crate) struct Desk {
     pub waiter: Waiter,
     /// The last event that the package was given was one of a channel.
     pub had_channel: bool,
+    /// It was the end of a call that the package has begun.
+    pub had_end: bool,
     /// The package gets no more calls: its next incarnation does.
     is_paused: bool,
     /// What it publishes, or is about to.

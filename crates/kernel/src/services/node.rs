@@ -359,7 +359,7 @@ impl<M: Machine> RunningPackage for Hosted<M> {
     }
 
     fn uses_frames(&self) -> bool {
-        self.package.manifest().is_none_or(|manifest| manifest.uses_frames())
+        self.package.uses_frames()
     }
 
     fn pause(&self) {

@@ -8,7 +8,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::future::poll_fn;
-use core::task::Poll;
+use core::task::{Context, Poll};
 use core::time::Duration;
 
 use nile_abi::call::{Event, SystemCall};
@@ -16,13 +16,18 @@ use nile_abi::{Instant, Status};
 use nile_bosml::discovery;
 use nile_platform::Machine;
 use nile_registry::Layer;
+use nile_stl::frame::MAX_DATA;
 use nile_stl::relay::{self, Announcement, Keyword, Relayed};
 use nile_stl::{CallError, CallResult, Described, Half, ServiceNumber, Stl};
 
+use super::begun::Begun;
 use super::buffers::{self, Buffers};
 use super::channels::{self, Ends};
 use super::desk::{Desk, Window};
 use crate::packages::{self, Calls, Package};
+
+/// The most bytes of the end of a call that a package has begun.
+const MOST_END: usize = MAX_DATA + 64;
 
 /// What answers a package's system calls that are about services.
 pub struct ServiceCalls {
@@ -31,6 +36,7 @@ pub struct ServiceCalls {
     /// Whether the desk is for the next package, too.
     stays: bool,
     ends: Rc<Ends>,
+    begun: Rc<Begun>,
     buffers: Rc<Buffers>,
 }
 
@@ -42,8 +48,8 @@ impl ServiceCalls {
 
     /// The same at a desk that stays if it `stays`.
     pub(crate) fn at(stl: &Stl, desk: Rc<RefCell<Desk>>, stays: bool) -> ServiceCalls {
-        let (ends, buffers) = (Rc::default(), Rc::default());
-        ServiceCalls { stl: stl.for_package(), desk, stays, ends, buffers }
+        let (ends, begun, buffers) = (Rc::default(), Rc::default(), Rc::default());
+        ServiceCalls { stl: stl.for_package(), desk, stays, ends, begun, buffers }
     }
 }
 
@@ -71,10 +77,29 @@ impl<M: Machine> Calls<M> for ServiceCalls {
     ) -> packages::LocalFuture<Result<(u64, Vec<u8>), Status>> {
         let (stl, desk) = (self.stl.clone(), self.desk.clone());
         let (package, ends, owned) = (package.clone(), self.ends.clone(), self.buffers.clone());
+        let begun = self.begun.clone();
         Box::pin(async move {
             match call {
-                SystemCall::Invoke => invoke(&stl, word, &input, room).await,
-                SystemCall::Wait => wait(&stl, &desk, &ends, Instant::from_nanos(word), room).await,
+                SystemCall::Invoke => {
+                    invoke(&stl, || package.uses_frames(), word, &input, room).await
+                }
+                SystemCall::Begin => {
+                    let call = async move {
+                        let end =
+                            invoke(&stl, || package.uses_frames(), word, &input, MOST_END).await;
+                        end.map_or_else(|status| relay::encode_end(&Err(status.into())), |it| it.1)
+                    };
+                    let mut call = Some(Box::pin(call) as packages::LocalFuture<Vec<u8>>);
+                    let began = poll_fn(|context| {
+                        let call = call.take().ok_or(Status::Invalid);
+                        Poll::Ready(call.and_then(|call| begun.begin(call, context)))
+                    });
+                    Ok((began.await?, Vec::new()))
+                }
+                SystemCall::Wait => {
+                    let there = There { stl: &stl, desk: &desk, ends: &ends, begun: &begun };
+                    wait(there, Instant::from_nanos(word), room).await
+                }
                 SystemCall::Reply => {
                     desk.borrow_mut().answer(word, &input).map(|()| (0, Vec::new()))
                 }
@@ -115,6 +140,7 @@ impl<M: Machine> Calls<M> for ServiceCalls {
     }
 
     fn ended(&self, package: &Package<M>) {
+        self.begun.end();
         self.buffers.end(package.core().pool().map(|pool| &**pool));
         self.ends.end(package);
         end_offers(&self.stl, &self.desk, self.stays);
@@ -134,8 +160,13 @@ fn told(end: Vec<u8>, room: usize) -> (u64, Vec<u8>) {
     (short.len() as u64, short)
 }
 
+/// The method that gives a core's package the network's frames, and its service: it learns from
+/// nobody but the kernel which package of the core that is.
+const ATTACH: (&str, &str) = ("frames", "attach");
+
 async fn invoke(
     stl: &Stl,
+    uses_frames: impl Fn() -> bool,
     patience: u64,
     input: &[u8],
     room: usize,
@@ -143,27 +174,47 @@ async fn invoke(
     let Relayed { service, method, arguments } =
         relay::decode(input).map_err(|_| Status::Invalid)?;
     let stl = stl.with_patience(Duration::from_nanos(patience));
-    let end = stl.invoke(&service, &method, &arguments.0).await;
+    let end = match (service.as_str(), method.as_str()) == ATTACH && !uses_frames() {
+        true => Err(CallError::new(Status::Denied, "the manifest does not say `uses frames`")),
+        false => stl.invoke(&service, &method, &arguments.0).await,
+    };
     Ok(told(relay::encode_end(&end), room))
 }
 
+/// Where what there is for a package comes from.
+struct There<'a> {
+    stl: &'a Stl,
+    desk: &'a RefCell<Desk>,
+    ends: &'a Ends,
+    begun: &'a Begun,
+}
+
 /// What there is for the package: what happened to its channels, in turn with calls to its
-/// services. `Timeout` if nothing comes before `until`. A call that does not fit into `room` is
-/// refused; with room for no event of a channel, the wait is `Invalid`.
-async fn wait(
-    stl: &Stl,
-    desk: &RefCell<Desk>,
-    ends: &Ends,
-    until: Instant,
-    room: usize,
-) -> Result<(u64, Vec<u8>), Status> {
-    if room < Event::CHANNEL_BYTES {
+/// services and with ends of those that it has begun. `Timeout` if nothing comes before `until`. A
+/// call that does not fit into `room` is refused; with room for no event of a channel, or for the
+/// longest end while a call is begun, the wait is `Invalid`.
+async fn wait(there: There<'_>, until: Instant, room: usize) -> Result<(u64, Vec<u8>), Status> {
+    let There { stl, desk, ends, begun } = there;
+    let least = match begun.is_empty() {
+        true => Event::CHANNEL_BYTES,
+        false => Event::END_BYTES + MOST_END,
+    };
+    if room < least {
         return Err(Status::Invalid);
     }
     let mut deadline = stl.host().sleep_until(until);
     poll_fn(|context| {
+        // No kind keeps another waiting for ever.
+        let ends_first = !core::mem::replace(&mut desk.borrow_mut().had_end, false);
+        let end = |context: &mut Context<'_>| {
+            let end = begun.next_end(context)?;
+            desk.borrow_mut().had_end = true;
+            Some(Poll::Ready(Ok((end.len() as u64, end))))
+        };
+        if ends_first && let Some(ended) = end(context) {
+            return ended;
+        }
         let mut desk = desk.borrow_mut();
-        // Neither kind keeps the other waiting for ever.
         let calls_first = core::mem::replace(&mut desk.had_channel, false);
         let call = if calls_first { desk.next_call(room) } else { None };
         if let Some(call) = call {
@@ -177,6 +228,10 @@ async fn wait(
             return Poll::Ready(Ok((call.len() as u64, call)));
         }
         desk.waiter.wait(context.waker());
+        drop(desk);
+        if !ends_first && let Some(ended) = end(context) {
+            return ended;
+        }
         deadline.as_mut().poll(context).map(|()| Err(Status::Timeout))
     })
     .await

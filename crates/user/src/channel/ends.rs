@@ -49,7 +49,7 @@ impl Watched {
         let (channel, closed) = match Event::decode(event) {
             Some(Event::Woken(channel)) => (channel, false),
             Some(Event::Closed(channel)) => (channel, true),
-            Some(Event::Call(_)) | None => return false,
+            Some(Event::Call(_) | Event::Ended(..)) | None => return false,
         };
         // Nobody sleeps: then nobody will without having looked at the ring.
         if let Some(watch) = self.0.borrow().get(&channel) {
