@@ -15,6 +15,7 @@
 //!   `half_open`: handshakes that are not over; `opening`: connections that this side opens.
 //! * `udp`: datagrams.
 //! * [`stack`]: the interface: frames, ARP, ICMP echo.
+//! * [`apart`]: a stack whose users are elsewhere.
 //! * [`queues`]: smoltcp's device where somebody else carries the frames.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -23,6 +24,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod apart;
 mod engine;
 mod half_open;
 pub mod memory;

@@ -44,6 +44,10 @@ impl<'m> Stream<'m> {
         Stream { slot }
     }
 
+    pub(crate) fn slot(&self) -> Slot<'m> {
+        self.slot
+    }
+
     /// Its number: no other connection ever has it.
     pub fn serial(&self) -> u64 {
         self.slot.get(Field::Serial)
@@ -83,6 +87,27 @@ impl<'m> Stream<'m> {
         let count = self.readable().min(bytes.len());
         self.slot.received().read(self.consumed(), &mut bytes[..count]);
         count
+    }
+
+    /// Copies what has come from the offset `at` on, which was not consumed; how many bytes.
+    pub(crate) fn peek_at(&self, at: u64, bytes: &mut [u8]) -> usize {
+        let at = at.max(self.consumed());
+        let count = (self.received().saturating_sub(at) as usize).min(bytes.len());
+        self.slot.received().read(at, &mut bytes[..count]);
+        count
+    }
+
+    /// Copies what was given to be sent from the offset `at` on, which nobody has acknowledged; how
+    /// many bytes.
+    pub(crate) fn produced_at(&self, at: u64, bytes: &mut [u8]) -> usize {
+        let count = (self.produced().saturating_sub(at) as usize).min(bytes.len());
+        self.slot.sent().read(at, &mut bytes[..count]);
+        count
+    }
+
+    /// How the user has ended it; 0 if he has not.
+    pub(crate) fn closed(&self) -> u64 {
+        self.slot.get(Field::Closed)
     }
 
     /// Gives the room of everything before the offset `to` back to the peer.

@@ -1,6 +1,7 @@
 //! A stack and stock smoltcp peers over a link that loses, repeats and reorders frames, in virtual
 //! time; the stack is dropped and made anew of its memory meanwhile.
 
+mod apart;
 mod own;
 pub mod steps;
 

@@ -14,6 +14,16 @@ std::thread_local! {
     static DIES_AT: Cell<u64> = const { Cell::new(0) };
 }
 
+/// Runs `work`, which dies before the step `dies_at` of those that are counted from here on; zero
+/// for none. How many steps it made, or that it has died.
+pub fn dying(dies_at: u64, work: impl FnOnce()) -> Option<u64> {
+    MADE.set(0);
+    DIES_AT.set(dies_at);
+    let lives = catch_unwind(AssertUnwindSafe(work));
+    DIES_AT.set(0);
+    lives.is_ok().then(|| MADE.get())
+}
+
 /// What every committing store calls first.
 pub fn step() {
     MADE.set(MADE.get() + 1);
