@@ -1,6 +1,7 @@
 //! A node serves a dataset over HTTP, and a package on another node, whose TCP is not ours, has it:
 //! every byte is right. Meanwhile the server is stopped again and again, wherever it is, and the
-//! connection goes on with each next incarnation: its memory is all that it is.
+//! connection goes on with each next incarnation: its memory is all that it is. The network is the
+//! server's own, or that of the package `net` on either node, which is stopped in turn with it.
 
 use alloc::format;
 use alloc::string::String;
@@ -14,7 +15,7 @@ use nile_interfaces::dataset::MOST_BYTES;
 use nile_interfaces::dataset::records::Decider;
 use nile_interfaces::name::NameClient;
 use nile_interfaces::name::records::{Facts, Meaning, NameAnswer, NameExpectation};
-use nile_interfaces::packages::PackagesClient;
+use nile_interfaces::packages::{PackagePhase, PackagesClient};
 use nile_kernel::Core;
 use nile_platform::Machine;
 use nile_services::cluster;
@@ -42,8 +43,9 @@ const LIMIT: Duration = Duration::from_secs(100);
 /// Starts this core's part: a dataset of `bytes`, and a stop of the server every `stop_us`, zero
 /// for none, and at most `stops` of them: on a slow machine it may not come far in between. The
 /// server has memory for so many `connections`, which a machine has as many of as its
-/// manifest says. With `own=1` the client has sockets of packages. With `control=1` what the server
-/// keeps is dropped whenever it is stopped.
+/// manifest says. With `own=1` the client has sockets of packages. With `apart=1` the server has
+/// its network from the package `net`, and so has such a client; then `net` is stopped as often as
+/// the server. With `control=1` what the server keeps is dropped whenever it is stopped.
 pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     let plan = Plan {
         bytes: arguments.number("bytes", 400_003),
@@ -51,6 +53,7 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
         stops: arguments.number("stops", u64::MAX),
         connections: arguments.number("connections", CONNECTIONS),
         is_own: arguments.number("own", 0) > 0,
+        is_apart: arguments.number("apart", 0) > 0,
         forgets: arguments.number("control", 0) > 0,
     };
     let own = core.clone();
@@ -71,6 +74,7 @@ struct Plan {
     stops: u64,
     connections: u64,
     is_own: bool,
+    is_apart: bool,
     forgets: bool,
 }
 
@@ -102,37 +106,76 @@ async fn put(stl: &Stl, bytes: u64) -> CallResult<()> {
     .await
 }
 
-/// A worker core of a node.
-async fn worker(stl: &Stl, node: NodeId) -> CallResult<Place> {
+/// The worker cores of a node.
+async fn workers(stl: &Stl, node: NodeId) -> CallResult<Vec<Place>> {
     let none = || CallError::new(Status::NotFound, format!("{node} has no worker core"));
     until(stl, async || {
         let places = cluster::places(stl, "packages").await?;
-        places.into_iter().find(|it| it.0 == node).map(|it| it.1).ok_or_else(none)
+        let its = places.into_iter().filter(|it| it.0 == node).map(|it| it.1);
+        let its: Vec<Place> = its.collect();
+        if its.is_empty() { Err(none()) } else { Ok(its) }
     })
     .await
 }
 
+/// Starts `net` on a node, on its last worker core: where that is.
+async fn start_net(stl: &Stl, node: NodeId, connections: u64) -> CallResult<Option<Place>> {
+    let Some(place) = workers(stl, node).await?.pop() else { return Ok(None) };
+    let told = format!("{connections}");
+    let packages = PackagesClient::at(stl, place);
+    packages.start("net", Bytes(told.as_bytes().into()), PATIENCE_MS, true).await?;
+    // Whoever does not find it has a network of its own.
+    until(stl, async || {
+        let nets = cluster::places(stl, "net").await?;
+        let none = || CallError::new(Status::NotFound, format!("{node} has no net"));
+        nets.iter().find(|it| it.0 == node).map(|_| ()).ok_or_else(none)
+    })
+    .await?;
+    Ok(Some(place))
+}
+
+/// A package of a node is stopped in the midst of what it does, if it runs.
+async fn kill(stl: &Stl, manager: &CoreManagerClient, place: Place, name: &str) -> CallResult<()> {
+    let states = PackagesClient::at(stl, place).list().await?;
+    match states.into_iter().find(|it| it.name == name && it.state == PackagePhase::Runs) {
+        Some(state) => manager.stop_package(place.core.0, state.number).await,
+        None => Ok(()),
+    }
+}
+
+async fn manager(stl: &Stl, node: NodeId) -> CallResult<CoreManagerClient> {
+    let managers = cluster::places(stl, "core_manager").await?;
+    let manager = managers.into_iter().find(|it| it.0 == node).map(|it| it.1);
+    let manager = manager.ok_or_else(|| CallError::from(Status::NotFound))?;
+    Ok(CoreManagerClient::at(stl, manager))
+}
+
 async fn check(stl: &Stl, findings: &Findings, plan: Plan) -> CallResult<()> {
     put(stl, plan.bytes).await?;
-    let (here, there) = (worker(stl, CLIENT).await?, worker(stl, SERVER).await?);
+    let (here, there) = (workers(stl, CLIENT).await?[0], workers(stl, SERVER).await?[0]);
     let server = PackagesClient::at(stl, there);
     let client = PackagesClient::at(stl, here);
     let told = format!("80 {}", plan.connections);
-    server.start("web", Bytes(told.as_bytes().into()), PATIENCE_MS, false).await?;
+    let mut nets = Vec::new();
+    for node in [SERVER, CLIENT] {
+        if plan.is_apart && (node == SERVER || plan.is_own) {
+            let net = start_net(stl, node, plan.connections).await?;
+            nets.extend(net.map(|place| (node, place)));
+        }
+    }
+    server.start("web", Bytes(told.as_bytes().into()), PATIENCE_MS, plan.is_apart).await?;
     let kind = if plan.is_own { "own" } else { "stock" };
     let argument = format!("{} 80 {NAME} {} {kind}", SERVER.0, plan.bytes);
-    client.start("fetch", Bytes(argument.as_bytes().into()), PATIENCE_MS, false).await?;
+    client.start("fetch", Bytes(argument.as_bytes().into()), PATIENCE_MS, plan.is_apart).await?;
 
     let host = stl.host();
     let begun = host.now();
-    let manager = cluster::places(stl, "core_manager").await?;
-    let manager = manager.into_iter().find(|it| it.0 == SERVER).map(|it| it.1);
-    let manager = manager.ok_or_else(|| CallError::from(Status::NotFound))?;
-    let manager = CoreManagerClient::at(stl, manager);
+    let own = manager(stl, SERVER).await?;
     let keep = format!("{}", KeepName::new("web", "connections").ok_or(Status::Invalid)?);
     let mut stops = 0;
     let said: Option<String> = loop {
-        match client.list().await?.pop() {
+        let fetch = client.list().await?.into_iter().find(|it| it.name == "fetch");
+        match fetch {
             None => break None,
             Some(state) if state.begun > 1 || host.now().since(begun) > LIMIT => {
                 break Some(format!("{} after {} attempts", state.said, state.begun));
@@ -142,13 +185,20 @@ async fn check(stl: &Stl, findings: &Findings, plan: Plan) -> CallResult<()> {
             }
             Some(_) => {
                 host.sleep_until(host.now() + plan.stop).await;
-                let Some(state) = server.list().await?.pop() else { continue };
                 if plan.forgets {
                     server.stop("web").await?;
-                    manager.drop_keep(keep.clone()).await?;
-                    server.start("web", Bytes(told.as_bytes().into()), PATIENCE_MS, false).await?;
+                    own.drop_keep(keep.clone()).await?;
+                    let told = Bytes(told.as_bytes().into());
+                    server.start("web", told, PATIENCE_MS, plan.is_apart).await?;
                 } else {
-                    manager.stop_package(there.core.0, state.number).await?;
+                    // Each in its turn.
+                    let victims = nets.len() + 1;
+                    match nets.get(stops as usize % victims) {
+                        Some((node, place)) => {
+                            kill(stl, &manager(stl, *node).await?, *place, "net").await?;
+                        }
+                        None => kill(stl, &own, there, "web").await?,
+                    }
                 }
                 stops += 1;
             }
@@ -162,7 +212,12 @@ async fn check(stl: &Stl, findings: &Findings, plan: Plan) -> CallResult<()> {
     findings.figure("stops", stops);
     findings.figure("took_us", host.now().since(begun).as_micros() as u64);
     server.stop("web").await?;
-    manager.drop_keep(keep).await
+    for (node, place) in nets {
+        PackagesClient::at(stl, place).stop("net").await?;
+        let keep = format!("{}", KeepName::new("net", "connections").ok_or(Status::Invalid)?);
+        manager(stl, node).await?.drop_keep(keep).await?;
+    }
+    own.drop_keep(keep).await
 }
 
 /// How often it is looked whether the client has ended.

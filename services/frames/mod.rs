@@ -65,7 +65,7 @@ impl FramesKernel for Frames {
         let port = self.port()?;
         if !may_have(self.package_of(core).await?.as_ref()) {
             let message = "frames are for packages that stay and whose manifest says `uses \
-                           frames`, one on a core";
+                           frames`";
             return Err(CallError::new(Status::Denied, message));
         }
         if let Some(holder) = port.holder.get().filter(|it| it.core != core) {
@@ -154,16 +154,14 @@ impl Frames {
         Ok(port)
     }
 
-    /// The package on a core of this node that uses frames. Calls do not say which package of a
-    /// core makes them: the kernel lets no other one attach, and of several that use frames none
-    /// may have them.
+    /// A package on a core of this node that uses frames. Calls do not say which package of a core
+    /// makes them: the kernel lets no other one attach, and of several the last that does has them.
     async fn package_of(&self, core: CoreId) -> CallResult<Option<PackageState>> {
         let places = cluster::places(&self.stl, "packages").await?;
         let is_it = |place: &nile_stl::Place| place.is_here() && place.core == core;
         let Some(place) = places.into_iter().map(|it| it.1).find(is_it) else { return Ok(None) };
-        let mut packages = PackagesClient::at(&self.stl, place).list().await?;
-        packages.retain(|it| it.uses_frames);
-        Ok(packages.pop().filter(|_| packages.is_empty()))
+        let packages = PackagesClient::at(&self.stl, place).list().await?;
+        Ok(packages.into_iter().find(|it| may_have(Some(it))))
     }
 }
 
@@ -209,8 +207,8 @@ impl Port {
     }
 }
 
-/// Whether the one package of a core that uses frames may have them, or none that does: an operator
-/// has given it the core, and it says itself what for.
+/// Whether a package that stays may have frames, or none that does: an operator has given it its
+/// core, and it says itself what for.
 fn may_have(package: Option<&PackageState>) -> bool {
     package.is_some_and(|it| it.uses_frames && it.state == PackagePhase::Runs)
 }

@@ -83,6 +83,7 @@ fn document(listeners: &[(Target, Listener)], connections: &[(Target, Connection
         json!({
             "core": core.place().to_string(),
             "number": it.number,
+            "package": it.package,
             "local": it.local,
             "remote": it.remote,
             "state": it.state,
@@ -117,12 +118,14 @@ fn text(listeners: &[(Target, Listener)], connections: &[(Target, Connection)]) 
     if connections.is_empty() {
         return listed;
     }
-    let title = ["core", "number", "local", "remote", "state", "received", "sent", "in flight"];
+    let title =
+        ["core", "number", "package", "local", "remote", "state", "received", "sent", "in flight"];
     let mut rows = vec![title.map(String::from).to_vec()];
     for (core, it) in connections {
         rows.push(vec![
             core.place().to_string(),
             it.number.to_string(),
+            if it.package.is_empty() { "-".into() } else { it.package.clone() },
             it.local.clone(),
             it.remote.clone(),
             it.state.clone(),

@@ -50,8 +50,8 @@ pub struct FrameCounts {
 #[service(subsystem = "network", capability = "frames", layer = high)]
 pub trait Frames {
     /// Gives the frames of this interface to the package that calls: one that stays on a core of
-    /// this node and says in its manifest that it uses frames, as no other one there does. `denied`
-    /// for any other.
+    /// this node and says in its manifest that it uses frames. `denied` for any other. Of several
+    /// on one core the last that attaches has them.
     /// `exists`: another core's package has them, and runs. Frames that came since the last
     /// incarnation of the package was there are kept for it, a while.
     #[stl_k(reply = "attachment", allow(package))]

@@ -32,6 +32,7 @@ pub mod interrupt;
 pub mod job;
 pub mod log;
 pub mod name;
+pub mod net;
 pub mod network;
 pub mod packages;
 pub mod physical_memory;

@@ -28,6 +28,8 @@ pub struct Listener {
 pub struct Connection {
     /// Its number on its node.
     pub number: u64,
+    /// Whose it is: the package's name; empty while it waits for that to begin anew.
+    pub package: String,
     /// The own address and port.
     pub local: String,
     /// The peer's.

@@ -77,8 +77,8 @@ impl fmt::Display for PackageId {
 /// A future that stays on its core.
 pub type LocalFuture<T> = Pin<Box<dyn Future<Output = T>>>;
 
-/// What answers the system calls that this module does not answer itself: `invoke`, `begin`, `wait`,
-/// `reply`, `publish`, `channel`, `pool`.
+/// What answers the system calls that this module does not answer itself: `invoke`, `begin`,
+/// `wait`, `reply`, `publish`, `channel`, `pool`.
 pub trait Calls<M: Machine>: 'static {
     /// Answers a call of `package`: with its value and with what goes to its output, at most
     /// `room` bytes. The package does not run meanwhile, the core does. When the package is

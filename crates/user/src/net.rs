@@ -1,10 +1,12 @@
 //! Sockets, like those of `std::net`: [`TcpListener`], [`TcpStream`], [`UdpSocket`]. An operation
 //! that has to wait has its thread wait; the others of the package go on.
 //!
-//! A [`Network`] is the package's own stack (`nile-net`), with the node's frames
-//! (docs/network.md). Sending and receiving move bytes between the thread and the connection's
-//! memory, without a system call; a thread of the network, the *pump*, has frames exchanged with
-//! the kernel by one call for all that goes and all that has come.
+//! A [`Network`] is that of the package `net` of the node, if there is one when it is opened; else
+//! it is the package's own stack (`nile-net`), with the node's frames (docs/network.md). Sending
+//! and receiving move bytes between the thread and the connection's memory. With a stack of its
+//! own, a thread of the network, the *pump*, has frames exchanged with the kernel by one call for
+//! all that goes and all that has come. With `net`, two channels keep that memory the same as the
+//! one that `net` has of the connection: there is no system call but to wake who sleeps.
 //!
 //! Connections live in a [keep](crate::keep), so they survive their package: a listener of its
 //! next incarnation takes them from [`accept`](TcpListener::accept) as it takes new ones. What a
@@ -14,30 +16,32 @@
 //! The manifest says `uses: ["frames"]`, `publishes: ["sockets"]` and
 //! `keeps: ["connections 9556000"]`.
 
+pub mod apart;
 mod error;
+mod own;
 mod pump;
-mod shown;
+pub mod shown;
 mod tcp;
 mod udp;
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::string::String;
-use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
-use core::net::Ipv4Addr;
-use core::sync::atomic::AtomicU64;
+use core::net::{Ipv4Addr, SocketAddrV4};
 use core::time::Duration;
 
 use nile_abi::call::{System, SystemCall};
-use nile_abi::ethernet::HEADER_BYTES;
-use nile_abi::{Instant, MacAddress, NodeId, Status, ip};
+use nile_abi::{Instant, NodeId, Status};
 use nile_interfaces::frames::{FrameCounts, FramesClient};
-use nile_net::{Counts, Memory, Settings, Stack, Stream};
-use nile_stl::CallError;
+use nile_interfaces::net::NetClient;
+use nile_net::apart::{User, Welcome};
+use nile_net::{Counts, Datagram, Memory, Progress, Stream};
+use nile_stl::{CallError, Stl};
 
 pub use error::NetError;
 pub use nile_net as stack;
+pub use own::stack as stack_of;
 pub use tcp::{TcpListener, TcpStream};
 pub use udp::UdpSocket;
 
@@ -48,10 +52,15 @@ use crate::threads::{Runtime, WaitQueue};
 pub const CONNECTIONS: usize = 128;
 
 /// The version of what is in the keep.
-const VERSION: u16 = 1;
+pub const VERSION: u16 = 1;
 
 /// How long a call may take.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The memory of connections is too small.
+fn no_memory() -> CallError {
+    CallError::new(Status::NoMemory, "the keep is too small")
+}
 
 /// The result of an operation on sockets.
 pub type NetResult<T> = Result<T, NetError>;
@@ -78,27 +87,34 @@ pub struct Network<'s>(Rc<Inner<'s>>);
 struct Inner<'s> {
     runtime: Runtime<'s>,
     name: String,
-    node: NodeId,
-    frames: FramesClient,
-    /// What the package names itself by to the service.
-    ticket: u64,
-    stack: RefCell<Stack<'s>>,
-    /// Connections that nobody has accepted, by port, for those with a listener.
-    backlogs: RefCell<BTreeMap<u16, VecDeque<Stream<'s>>>>,
-    /// Connections to ports without a listener, which an earlier incarnation had, and since when.
-    unclaimed: RefCell<Vec<(Instant, Stream<'s>)>>,
+    stl: Stl,
+    way: Way<'s>,
     /// Threads that wait for anything to happen.
     changed: WaitQueue,
     /// Not long ago.
     now: Cell<Instant>,
-    /// Why there are no frames any more.
+    /// Why there is no network any more.
     failure: RefCell<Option<CallError>>,
+}
+
+/// Whose stack it is.
+enum Way<'s> {
+    Own(Box<own::Own<'s>>),
+    Apart(Box<apart::Apart<'s>>),
+}
+
+/// An attempt to open a connection.
+#[derive(Clone, Copy)]
+enum Attempt {
+    Own(nile_net::Peer),
+    Apart(u32),
 }
 
 impl<'s> Network<'s> {
     /// The network of the package `name`, with the connections that its keep `connections` has,
-    /// which is made for so many. Publishes the service `sockets`, which tells of them. Fails if
-    /// the keep or the frames cannot be had.
+    /// which is made for so many: that of `net`, if the node has one, else one of its own, of which
+    /// the service `sockets` tells. From now on calls have only the calling thread wait if it is
+    /// that of `net`. Waits for that. Fails if the keep or the frames cannot be had.
     pub fn open(
         runtime: &Runtime<'s>,
         services: &Services,
@@ -107,73 +123,79 @@ impl<'s> Network<'s> {
     ) -> NetResult<Network<'s>> {
         let keep = runtime.keep("connections", keep_bytes(connections), VERSION);
         let words = keep.map_err(NetError::Keep)?.words();
-        let network = runtime.block_on(Network::attach(runtime, services, name, words))?;
-        shown::publish(services, &network)?;
-        pump::start(&network, services);
-        Ok(network)
-    }
-
-    async fn attach(
-        runtime: &Runtime<'s>,
-        services: &Services,
-        name: &str,
-        words: &'s [AtomicU64],
-    ) -> NetResult<Network<'s>> {
         let stl = services.stl().with_patience(PATIENCE);
-        let frames = FramesClient::find(&stl).await?;
-        let attached = frames.attach().await?;
-        let no_memory = || CallError::new(Status::NoMemory, "the keep is too small");
-        let memory = Memory::new(words, [attached.seed, attached.salt]).ok_or_else(no_memory)?;
-        let node = NodeId(attached.node);
-        let no_address = || CallError::new(Status::Invalid, "this node has no address");
-        let address = ip::address_of(node).ok_or_else(no_address)?;
-        let [_, _, mac @ ..] = attached.mac.to_be_bytes();
-        let settings = Settings {
-            mac: MacAddress(mac),
-            address,
-            prefix: ip::PREFIX,
-            gateway: Some(ip::GATEWAY),
-            max_packet: (attached.max_frame as usize).saturating_sub(HEADER_BYTES).clamp(576, 1500),
+        services.wait_alone(true);
+        let ready = runtime.block_on(async { NetClient::find(&stl).await?.ready().await });
+        let is_apart = match ready.map_err(|error| (error.status, error)) {
+            // It may begin anew just now.
+            Ok(()) | Err((Status::Dead | Status::Timeout, _)) => true,
+            Err((Status::NotFound, _)) => false,
+            Err((_, error)) => return Err(error.into()),
         };
+        services.wait_alone(is_apart);
         let now = stl.host().now();
-        Ok(Network(Rc::new(Inner {
+        let way = match is_apart {
+            true => {
+                let memory = Memory::new(words, [0; 2]).ok_or_else(no_memory)?;
+                Way::Apart(Box::new(apart::Apart::new(User::new(name, memory))))
+            }
+            false => Way::Own(Box::new(runtime.block_on(own::Own::attach(&stl, words))?)),
+        };
+        let network = Network(Rc::new(Inner {
             runtime: runtime.clone(),
             name: name.into(),
-            node,
-            frames,
-            ticket: attached.ticket,
-            stack: RefCell::new(Stack::new(settings, memory, now)),
-            backlogs: RefCell::default(),
-            unclaimed: RefCell::default(),
+            stl: stl.clone(),
+            way,
             changed: WaitQueue::new(),
             now: Cell::new(now),
             failure: RefCell::default(),
-        })))
+        }));
+        match is_apart {
+            true => apart::start(&network, &stl)?,
+            false => {
+                shown::publish(services)?;
+                pump::start(&network, services);
+            }
+        }
+        Ok(network)
     }
 
     /// The node.
     pub fn node(&self) -> NodeId {
-        self.0.node
+        match &self.0.way {
+            Way::Own(own) => own.node,
+            Way::Apart(_) => NodeId(self.0.welcome().map_or(0, |it| it.node)),
+        }
     }
 
     /// Its address.
     pub fn address(&self) -> Ipv4Addr {
-        self.0.stack.borrow().address()
+        match &self.0.way {
+            Way::Own(own) => own.stack.borrow().address(),
+            Way::Apart(_) => self.0.welcome().map_or(Ipv4Addr::UNSPECIFIED, |it| it.address),
+        }
     }
 
-    /// What the stack has counted.
-    pub fn counts(&self) -> Counts {
-        self.0.stack.borrow().counts()
+    /// What the package's own stack has counted; `None` if it has none.
+    pub fn counts(&self) -> Option<Counts> {
+        match &self.0.way {
+            Way::Own(own) => Some(own.stack.borrow().counts()),
+            Way::Apart(_) => None,
+        }
     }
 
-    /// What the kernel has counted of its frames.
+    /// What the kernel has counted of the node's frames.
     pub fn frame_counts(&self) -> NetResult<FrameCounts> {
-        Ok(self.0.runtime.block_on(self.0.frames.counts())?)
+        let stl = &self.0.stl;
+        Ok(self.0.runtime.block_on(async { FramesClient::find(stl).await?.counts().await })?)
     }
 
-    /// How many connections there are.
+    /// How many connections the package has.
     pub fn connections(&self) -> usize {
-        self.0.stack.borrow().streams().count()
+        match &self.0.way {
+            Way::Own(own) => own.stack.borrow().streams().count(),
+            Way::Apart(apart) => apart.user.borrow().connections(),
+        }
     }
 
     /// The runtime whose threads wait here.
@@ -186,12 +208,15 @@ impl<'s> Network<'s> {
     fn wait<T>(
         &self,
         timeout: Option<Duration>,
-        mut look: impl FnMut(&mut Stack<'s>, Instant) -> Option<NetResult<T>>,
+        mut look: impl FnMut(Instant) -> Option<NetResult<T>>,
     ) -> NetResult<T> {
         let begun = self.0.now.get();
         loop {
             let now = self.0.now.get();
-            if let Some(found) = look(&mut self.0.stack.borrow_mut(), now) {
+            let found = look(now);
+            // What was changed before, and what the look has changed.
+            self.0.flush();
+            if let Some(found) = found {
                 return found;
             }
             if let Some(failure) = &*self.0.failure.borrow() {
@@ -208,5 +233,114 @@ impl<'s> Network<'s> {
     /// simulation, and then its connections are its next incarnation's.
     fn is_alive(&self) -> bool {
         self.0.runtime.call(SystemCall::Now, 0, &[], &mut []).result().is_ok()
+    }
+}
+
+impl<'s> Inner<'s> {
+    fn apart(&self) -> Option<&apart::Apart<'s>> {
+        match &self.way {
+            Way::Apart(apart) => Some(apart),
+            Way::Own(_) => None,
+        }
+    }
+
+    /// What `net` has said of the node.
+    fn welcome(&self) -> Option<Welcome> {
+        self.apart()?.user.borrow().welcome()
+    }
+
+    /// Tells `net` what was changed; the pump looks for itself.
+    fn flush(&self) {
+        if let Way::Apart(apart) = &self.way {
+            apart.flush();
+        }
+    }
+
+    /// A connection to a port that nobody has taken.
+    fn accept(&self, port: u16) -> Option<Stream<'s>> {
+        match &self.way {
+            Way::Own(own) => own.backlogs.borrow_mut().get_mut(&port)?.pop_front(),
+            Way::Apart(apart) => apart.user.borrow_mut().accept(port),
+        }
+    }
+
+    /// Takes no more connections to a port.
+    fn unlisten(&self, port: u16) {
+        match &self.way {
+            Way::Own(own) => own.unlisten(port),
+            Way::Apart(apart) => {
+                let mut user = apart.user.borrow_mut();
+                user.unlisten(port);
+                core::iter::from_fn(|| user.accept(port)).for_each(|stream| stream.abort());
+            }
+        }
+        self.flush();
+    }
+
+    /// Begins to open a connection.
+    fn connect(&self, to: SocketAddrV4) -> NetResult<Attempt> {
+        match &self.way {
+            Way::Own(own) => {
+                let begun = own.stack.borrow_mut().connect(self.now.get(), to);
+                begun.map(Attempt::Own).ok_or(NetError::NoPort(to))
+            }
+            Way::Apart(apart) => Ok(Attempt::Apart(apart.user.borrow_mut().connect(to))),
+        }
+    }
+
+    /// How that stands; `None` while nothing has come of it.
+    fn progress(&self, attempt: Attempt, to: SocketAddrV4) -> Option<NetResult<Stream<'s>>> {
+        let progress = match (&self.way, attempt) {
+            (Way::Own(own), Attempt::Own(peer)) => own.stack.borrow_mut().progress(peer),
+            (Way::Apart(apart), Attempt::Apart(request)) => {
+                return apart.progress(request, to);
+            }
+            _ => Progress::NoAnswer,
+        };
+        match progress {
+            Progress::Waits => None,
+            Progress::Open(stream) => Some(Ok(stream)),
+            Progress::Refused => Some(Err(NetError::Refused(to))),
+            Progress::NoAnswer => Some(Err(NetError::NoAnswer(to))),
+        }
+    }
+
+    /// Gives a port for datagrams back.
+    fn unbind(&self, port: u16) {
+        match &self.way {
+            Way::Own(own) => own.stack.borrow_mut().unbind(port),
+            Way::Apart(apart) => apart.user.borrow_mut().unbind(port),
+        }
+        self.flush();
+    }
+
+    /// The first datagram that waits at a port.
+    fn take(&self, port: u16) -> Option<Datagram> {
+        match &self.way {
+            Way::Own(own) => own.stack.borrow_mut().take(port),
+            Way::Apart(apart) => apart.user.borrow_mut().receive(port),
+        }
+    }
+
+    /// Sends a datagram; `None` while too much waits to be sent.
+    fn send(&self, port: u16, to: SocketAddrV4, bytes: &[u8]) -> Option<NetResult<()>> {
+        let (sent, most) = match &self.way {
+            Way::Own(own) => {
+                let mut stack = own.stack.borrow_mut();
+                if stack.waiting() >= own::WAITING {
+                    return None;
+                }
+                (stack.send(self.now.get(), port, to, bytes), stack.max_datagram())
+            }
+            Way::Apart(apart) => {
+                let mut user = apart.user.borrow_mut();
+                if user.waiting() >= own::WAITING {
+                    return None;
+                }
+                let most = user.welcome().map_or(0, |it| it.datagram);
+                (user.send(port, to, bytes), most)
+            }
+        };
+        Some(if sent { Ok(()) } else { Err(NetError::TooLong(most)) })
     }
 }

@@ -178,11 +178,12 @@ impl Services {
         &self.stl
     }
 
-    /// From now on a call has only the thread wait that makes it, and the others go on: for
-    /// packages whose threads hold nothing across a call that another one needs. Each call takes
-    /// two system calls in place of one.
-    pub fn wait_alone(&self) {
-        self.bridge.waits_alone.set(true);
+    /// Whether from now on a call has only the thread wait that makes it, and the others go on: for
+    /// packages whose threads hold nothing across a call that another one needs, and for calls to
+    /// packages of the same core, which have no turn before the caller waits. Each call takes two
+    /// system calls in place of one.
+    pub fn wait_alone(&self, alone: bool) {
+        self.bridge.waits_alone.set(alone);
     }
 
     /// What the future gives. The calling thread waits for it.

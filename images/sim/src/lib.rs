@@ -18,7 +18,7 @@ use nile_scenarios::Scenarios;
 use nile_unruly::{AT_BYTES, Act, Acts, NOT_STOPPED, Span};
 
 /// Every package of the project: what `Options::packages` takes.
-pub const PACKAGES: [(&str, Program); 17] = [
+pub const PACKAGES: [(&str, Program); 18] = [
     ("buffers", nile_buffers::main),
     ("numbers", |system, _| nile_numbers::run(system, compute)),
     ("pairs", nile_pairs::main),
@@ -26,6 +26,7 @@ pub const PACKAGES: [(&str, Program); 17] = [
     ("memcached", nile_memcached::main),
     ("fetch", nile_fetch::main),
     ("iperf", nile_iperf::main),
+    ("net", nile_net_server::main),
     ("hello", nile_hello::main),
     ("keeper", nile_keeper::main),
     ("threads", nile_threads::main),
@@ -45,6 +46,7 @@ pub const STORE: Store = Store::Linked(&[
     "memcached",
     "fetch",
     "iperf",
+    "net",
     "hello",
     "keeper",
     "threads",

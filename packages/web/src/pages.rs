@@ -2,6 +2,8 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
 use core::fmt::Write;
 
 use nile_interfaces::frames::FrameCounts;
@@ -32,8 +34,8 @@ pub struct Figures {
     pub requests: u64,
     /// Bytes of datasets that were given to be sent.
     pub bytes: u64,
-    /// What the network has counted here.
-    pub counts: Counts,
+    /// What the network has counted here, if the package has one of its own.
+    pub counts: Option<Counts>,
     /// What it has counted in the kernel.
     pub frames: FrameCounts,
 }
@@ -110,22 +112,26 @@ async fn list(request: &Request, data: &Data) -> Answer {
 /// The figures in the text form that Prometheus reads.
 fn metrics(figures: &Figures) -> String {
     let Figures { counts, frames, .. } = figures;
-    let rows: [(&str, &str, u64); 14] = [
+    let mut rows: Vec<(&str, &str, u64)> = vec![
         ("nile_web_connections", "gauge", figures.connections as u64),
         ("nile_web_requests_total", "counter", figures.requests),
         ("nile_web_dataset_bytes_total", "counter", figures.bytes),
-        ("nile_tcp_accepted_total", "counter", counts.tcp.accepted),
-        ("nile_tcp_resumed_total", "counter", counts.tcp.resumed),
-        ("nile_tcp_ended_total", "counter", counts.tcp.ended),
-        ("nile_tcp_crowded_total", "counter", counts.tcp.crowded),
-        ("nile_tcp_strays_total", "counter", counts.tcp.strays),
-        ("nile_tcp_malformed_total", "counter", counts.tcp.malformed),
-        ("nile_ip_ignored_frames_total", "counter", counts.ignored),
         ("nile_frames_received_total", "counter", frames.received),
         ("nile_frames_sent_total", "counter", frames.sent),
         ("nile_frames_dropped_total", "counter", frames.dropped),
         ("nile_frames_refused_total", "counter", frames.refused),
     ];
+    if let Some(counts) = counts {
+        rows.extend([
+            ("nile_tcp_accepted_total", "counter", counts.tcp.accepted),
+            ("nile_tcp_resumed_total", "counter", counts.tcp.resumed),
+            ("nile_tcp_ended_total", "counter", counts.tcp.ended),
+            ("nile_tcp_crowded_total", "counter", counts.tcp.crowded),
+            ("nile_tcp_strays_total", "counter", counts.tcp.strays),
+            ("nile_tcp_malformed_total", "counter", counts.tcp.malformed),
+            ("nile_ip_ignored_frames_total", "counter", counts.ignored),
+        ]);
+    }
     let mut text = String::from("# TYPE nile_uptime_seconds gauge\n");
     let node = figures.node;
     let _ = writeln!(text, "nile_uptime_seconds{{node=\"n{node}\"}} {:.3}", figures.uptime);

@@ -426,3 +426,19 @@ fn a_download_goes_on_while_its_server_is_stopped() {
     let forgotten = run_web(700, good, "bytes=6000000 stop_us=5000 control=1");
     assert_eq!(forgotten[0].outcome, Outcome::Failure, "what is not kept is lost");
 }
+
+#[test]
+fn a_download_goes_on_while_its_network_is_stopped() {
+    let good = Link { delay: Duration::from_micros(20), ..Link::default() };
+    for seed in 710..713 {
+        passed(&run_web(seed, good, "apart=1")[0], "web", seed);
+        let stopped = run_web(seed, good, "apart=1 bytes=1500000 stop_us=5000");
+        let stopped = passed(&stopped[0], "web", seed);
+        assert!(stopped.program.expect("it is a scenario").figures["stops"] > 5);
+        // All three begin anew ever later when they are stopped ever again.
+        let both = "apart=1 own=1 bytes=3000000 stop_us=5000 stops=9";
+        passed(&run_web(seed, good, both)[0], "web", seed);
+    }
+    let forgotten = run_web(710, good, "apart=1 bytes=6000000 stop_us=5000 control=1");
+    assert_eq!(forgotten[0].outcome, Outcome::Failure, "what is not kept is lost");
+}

@@ -176,7 +176,7 @@ fn streams_survive_a_death_of_either_side_at_every_step() {
         for who in [Who::Stack, Who::User] {
             let made = steps[who as usize];
             assert!(made > 100, "{made} steps of {who:?}");
-            // All steps on the good link; on the bad one, where each run takes longer, every fourth.
+            // All steps on the good link; every fourth on the bad one, which takes longer.
             let every = if link.lost == 0 { 1 } else { 4 };
             let once = (1..=made).step_by(every).map(|dies_at| (dies_at, 1));
             let often = (60..=made).step_by(7 * every).map(|dies_at| (dies_at, u64::MAX));

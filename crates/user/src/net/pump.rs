@@ -10,7 +10,8 @@ use nile_interfaces::frames::{pack, unpack};
 use nile_net::OWN_PORTS;
 use nile_stl::CallResult;
 
-use super::{Network, shown};
+use super::own::Own;
+use super::{Network, Way, shown};
 use crate::Services;
 
 /// How long it waits for frames before it looks whether anybody calls the package.
@@ -28,7 +29,8 @@ pub fn start<'s>(network: &Network<'s>, services: &Services) {
     network.0.runtime.clone().spawn(move |runtime| {
         let shown = shown::Shown::of(&stl);
         let host = stl.host();
-        let mut pump = Pump { network: &network, left: None, looked: host.now() };
+        let Way::Own(own) = &network.0.way else { return };
+        let mut pump = Pump { network: &network, own, left: None, looked: host.now() };
         let mut update = pump.looked;
         loop {
             if let Err(failure) = pump.exchange(|| host.now()) {
@@ -41,7 +43,8 @@ pub fn start<'s>(network: &Network<'s>, services: &Services) {
             if now >= update
                 && let Ok(shown) = &shown
             {
-                shown.update(&network);
+                let name = || network.0.name.clone();
+                shown.update(&own.stack.borrow(), |_| name(), |_| name());
                 update = now + SHOWN;
             }
             network.0.changed.wake_all(runtime);
@@ -53,6 +56,7 @@ pub fn start<'s>(network: &Network<'s>, services: &Services) {
 
 struct Pump<'a, 's> {
     network: &'a Network<'s>,
+    own: &'a Own<'s>,
     /// What the last batch had no room for.
     left: Option<Vec<u8>>,
     /// When it was looked last whether anybody calls.
@@ -67,7 +71,7 @@ impl Pump<'_, '_> {
         let mut batch = Vec::new();
         let mut due = LOOK;
         {
-            let mut stack = inner.stack.borrow_mut();
+            let mut stack = self.own.stack.borrow_mut();
             let now = inner.now.get();
             stack.turn(now);
             while let Some(frame) = self.left.take().or_else(|| stack.transmit()) {
@@ -85,18 +89,18 @@ impl Pump<'_, '_> {
             due = Duration::ZERO;
         }
         let batch = Bytes(batch[..].into());
-        let came = inner.frames.exchange(inner.ticket, batch, due.as_micros() as u32);
+        let came = self.own.frames.exchange(self.own.ticket, batch, due.as_micros() as u32);
         let came = inner.runtime.block_on(came)?;
         let now = time();
         inner.now.set(now);
-        let mut stack = inner.stack.borrow_mut();
+        let mut stack = self.own.stack.borrow_mut();
         unpack(&came.frames.0).for_each(|frame| stack.receive(now, frame));
         Ok(())
     }
 
     /// Gives connections that have come about to their listeners.
     fn sort(&self, now: Instant) {
-        let inner = &self.network.0;
+        let inner = self.own;
         let mut backlogs = inner.backlogs.borrow_mut();
         let mut unclaimed = inner.unclaimed.borrow_mut();
         while let Some(stream) = inner.stack.borrow_mut().next_fresh() {

@@ -2,7 +2,7 @@
 
 use alloc::format;
 use alloc::rc::Rc;
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cell::RefCell;
 
@@ -10,12 +10,12 @@ use nile_abi::Status;
 use nile_interfaces::sockets::{Connection, Listener, MOST_LISTED, SocketsUser};
 use nile_stl::{CallError, CallResult, Start, Stl, service};
 
-use super::Network;
+use nile_net::Stack;
+
 use crate::Services;
 
-/// Publishes the service that tells of them.
-pub fn publish(services: &Services, network: &Network<'_>) -> CallResult<()> {
-    Shown::of(services.stl())?.update(network);
+/// Publishes the service that tells of connections: those that [`Shown::update`] shows.
+pub fn publish(services: &Services) -> CallResult<()> {
     let none = || CallError::new(Status::Invalid, "the service has no half of user mode");
     services.publish(&REGISTRATION, REGISTRATION.user.ok_or_else(none)?)?;
     services.serve();
@@ -35,21 +35,27 @@ impl Shown {
         stl.shared(|| Ok(Rc::default()))
     }
 
-    /// Shows how it stands.
-    pub fn update(&self, network: &Network<'_>) {
-        let (name, stack) = (&network.0.name, network.0.stack.borrow());
+    /// Shows how it stands: a port's package is what `listener` says, a connection's what `owner`
+    /// says of its number.
+    pub fn update(
+        &self,
+        stack: &Stack<'_>,
+        listener: impl Fn(u16) -> String,
+        owner: impl Fn(u64) -> String,
+    ) {
         let address = stack.address();
         let counts = stack.counts().tcp;
-        let listener = |port: &u16| Listener {
+        let listening = |port: &u16| Listener {
             at: format!("{address}:{port}"),
-            package: name.clone(),
+            package: listener(*port),
             accepted: counts.accepted,
             resumed: counts.resumed,
             half_open: stack.half_open() as u32,
         };
-        *self.listeners.borrow_mut() = stack.listeners().iter().map(listener).collect();
+        *self.listeners.borrow_mut() = stack.listeners().iter().map(listening).collect();
         let connection = |it: nile_net::Connection| Connection {
             number: it.serial,
+            package: owner(it.serial),
             local: format!("{address}:{}", it.peer.local),
             remote: format!("{}:{}", it.peer.address, it.peer.port),
             state: it.phase.name().to_string(),

@@ -1,14 +1,14 @@
 //! Connections.
 
-use alloc::collections::VecDeque;
 use core::cell::Cell;
 use core::fmt;
 use core::net::SocketAddrV4;
 use core::time::Duration;
 
-use nile_net::{Peer, Progress, Stream};
+use nile_net::apart::Asked;
+use nile_net::{Peer, Stream};
 
-use super::{NetError, NetResult, Network};
+use super::{NetError, NetResult, Network, Way};
 
 /// A port that connections are taken to; the port is free again with the value.
 pub struct TcpListener<'s> {
@@ -27,24 +27,37 @@ pub struct TcpStream<'s> {
 }
 
 impl<'s> TcpListener<'s> {
-    /// Takes connections to `port`. [`NetError::PortTaken`] if there is a listener. Does not block.
+    /// Takes connections to `port`. [`NetError::PortTaken`] if there is a listener. Waits for
+    /// `net`, if the network is its own.
     pub fn bind(network: &Network<'s>, port: u16) -> NetResult<TcpListener<'s>> {
-        let inner = &network.0;
-        let mut backlogs = inner.backlogs.borrow_mut();
-        if backlogs.contains_key(&port) {
-            return Err(NetError::PortTaken(port));
+        let is_free = match &network.0.way {
+            Way::Own(own) => own.listen(port),
+            Way::Apart(apart) => {
+                let is_new = apart.user.borrow().listens(port).is_none();
+                if is_new {
+                    apart.user.borrow_mut().listen(port);
+                }
+                let asked = |_| match apart.user.borrow().listens(port) {
+                    Some(Asked::Waits) => None,
+                    other => Some(Ok(other == Some(Asked::Done))),
+                };
+                let has_it = is_new && network.wait(None, asked)?;
+                if is_new && !has_it {
+                    apart.user.borrow_mut().unlisten(port);
+                }
+                has_it
+            }
+        };
+        match is_free {
+            true => Ok(TcpListener { network: network.clone(), port }),
+            false => Err(NetError::PortTaken(port)),
         }
-        let mut unclaimed = inner.unclaimed.borrow_mut();
-        let claimed = unclaimed.extract_if(.., |it| it.1.peer().local == port);
-        backlogs.insert(port, claimed.map(|it| it.1).collect::<VecDeque<_>>());
-        inner.stack.borrow_mut().listen(port);
-        Ok(TcpListener { network: network.clone(), port })
     }
 
     /// The next connection. Waits for one.
     pub fn accept(&self) -> NetResult<TcpStream<'s>> {
-        self.network.wait(None, |_, _| {
-            let stream = self.network.0.backlogs.borrow_mut().get_mut(&self.port)?.pop_front()?;
+        self.network.wait(None, |_| {
+            let stream = self.network.0.accept(self.port)?;
             Some(Ok(TcpStream::of(&self.network, stream)))
         })
     }
@@ -57,12 +70,9 @@ impl<'s> TcpListener<'s> {
 
 impl Drop for TcpListener<'_> {
     fn drop(&mut self) {
-        if !self.network.is_alive() {
-            return;
+        if self.network.is_alive() {
+            self.network.0.unlisten(self.port);
         }
-        self.network.0.stack.borrow_mut().unlisten(self.port);
-        let left = self.network.0.backlogs.borrow_mut().remove(&self.port);
-        left.into_iter().flatten().for_each(|stream| stream.abort());
     }
 }
 
@@ -76,15 +86,8 @@ impl<'s> TcpStream<'s> {
     /// ([`NetError::Refused`]), or has not answered for about 15 seconds
     /// ([`NetError::NoAnswer`]).
     pub fn connect(network: &Network<'s>, to: SocketAddrV4) -> NetResult<TcpStream<'s>> {
-        let inner = &network.0;
-        let begun = inner.stack.borrow_mut().connect(inner.now.get(), to);
-        let peer = begun.ok_or(NetError::NoPort(to))?;
-        let stream = network.wait(None, |stack, _| match stack.progress(peer) {
-            Progress::Waits => None,
-            Progress::Open(stream) => Some(Ok(stream)),
-            Progress::Refused => Some(Err(NetError::Refused(to))),
-            Progress::NoAnswer => Some(Err(NetError::NoAnswer(to))),
-        })?;
+        let attempt = network.0.connect(to)?;
+        let stream = network.wait(None, |_| network.0.progress(attempt, to))?;
         Ok(TcpStream::of(network, stream))
     }
 
@@ -112,7 +115,7 @@ impl<'s> TcpStream<'s> {
     /// Waits until `look` finds something in the connection's memory. [`NetError::Reset`] if the
     /// connection fails, [`NetError::TimedOut`] after the socket's timeout.
     pub fn wait<T>(&self, mut look: impl FnMut(&Stream<'s>) -> Option<T>) -> NetResult<T> {
-        self.network.wait(self.timeout.get(), |_, _| match self.stream.serial() == self.serial {
+        self.network.wait(self.timeout.get(), |_| match self.stream.serial() == self.serial {
             true => look(&self.stream).map(Ok),
             false => Some(Err(NetError::Reset)),
         })
@@ -165,6 +168,7 @@ impl<'s> TcpStream<'s> {
     pub fn shutdown(&self) {
         if self.stream.serial() == self.serial {
             self.stream.shut();
+            self.network.0.flush();
         }
     }
 
@@ -172,6 +176,7 @@ impl<'s> TcpStream<'s> {
     pub fn abort(&self) {
         if self.stream.serial() == self.serial {
             self.stream.abort();
+            self.network.0.flush();
         }
     }
 }
@@ -180,6 +185,7 @@ impl Drop for TcpStream<'_> {
     fn drop(&mut self) {
         if self.stream.serial() == self.serial && self.network.is_alive() {
             self.stream.close();
+            self.network.0.flush();
         }
     }
 }

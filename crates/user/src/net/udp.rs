@@ -5,8 +5,9 @@ use core::net::SocketAddrV4;
 use core::time::Duration;
 
 use nile_net::OWN_PORTS;
+use nile_net::apart::Asked;
 
-use super::{NetError, NetResult, Network};
+use super::{NetError, NetResult, Network, Way};
 
 /// A port for datagrams; it is free again with the value. Datagrams that come while the package
 /// begins anew may be lost, as any may.
@@ -18,13 +19,25 @@ pub struct UdpSocket<'s> {
 
 impl<'s> UdpSocket<'s> {
     /// Takes datagrams to `port`, or to one that is free for 0. [`NetError::PortTaken`] if there
-    /// is a socket. Does not block.
+    /// is a socket. Waits for `net`, if the network is its own.
     pub fn bind(network: &Network<'s>, port: u16) -> NetResult<UdpSocket<'s>> {
-        let mut stack = network.0.stack.borrow_mut();
-        let mut free = OWN_PORTS;
-        let bound = match port {
-            0 => free.find(|port| stack.bind(*port)),
-            port => stack.bind(port).then_some(port),
+        let bound = match &network.0.way {
+            Way::Own(own) => {
+                let mut stack = own.stack.borrow_mut();
+                let mut free = OWN_PORTS;
+                match port {
+                    0 => free.find(|port| stack.bind(*port)),
+                    port => stack.bind(port).then_some(port),
+                }
+            }
+            Way::Apart(apart) => {
+                let request = apart.user.borrow_mut().bind(port);
+                network.wait(None, |_| match apart.user.borrow_mut().asked(request) {
+                    (Asked::Waits, _) => None,
+                    (Asked::Done, port) => Some(Ok(Some(port as u16))),
+                    _ => Some(Ok(None)),
+                })?
+            }
         };
         let port = bound.ok_or(NetError::PortTaken(port))?;
         Ok(UdpSocket { network: network.clone(), port, timeout: Cell::new(None) })
@@ -43,8 +56,8 @@ impl<'s> UdpSocket<'s> {
     /// Takes the next datagram: how many bytes, and who has sent it. What does not fit is lost.
     /// Waits for one.
     pub fn recv_from(&self, bytes: &mut [u8]) -> NetResult<(usize, SocketAddrV4)> {
-        self.network.wait(self.timeout.get(), |stack, _| {
-            let datagram = stack.take(self.port)?;
+        self.network.wait(self.timeout.get(), |_| {
+            let datagram = self.network.0.take(self.port)?;
             let count = datagram.bytes.len().min(bytes.len());
             bytes[..count].copy_from_slice(&datagram.bytes[..count]);
             Some(Ok((count, datagram.from)))
@@ -54,22 +67,12 @@ impl<'s> UdpSocket<'s> {
     /// Sends a datagram. [`NetError::TooLong`] if it does not go in one packet. Waits while many
     /// frames wait to be sent.
     pub fn send_to(&self, bytes: &[u8], to: SocketAddrV4) -> NetResult<()> {
-        self.network.wait(self.timeout.get(), |stack, now| {
-            if stack.waiting() >= WAITING {
-                return None;
-            }
-            let most = stack.max_datagram();
-            let sent = stack.send(now, self.port, to, bytes);
-            Some(if sent { Ok(()) } else { Err(NetError::TooLong(most)) })
-        })
+        self.network.wait(self.timeout.get(), |_| self.network.0.send(self.port, to, bytes))
     }
 }
 
-/// Frames that may wait to be sent before a socket waits.
-const WAITING: usize = 64;
-
 impl Drop for UdpSocket<'_> {
     fn drop(&mut self) {
-        self.network.0.stack.borrow_mut().unbind(self.port);
+        self.network.0.unbind(self.port);
     }
 }

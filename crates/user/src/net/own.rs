@@ -1,0 +1,86 @@
+//! A stack of the package's own, over the node's frames.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use core::sync::atomic::AtomicU64;
+
+use nile_abi::ethernet::HEADER_BYTES;
+use nile_abi::{Instant, MacAddress, NodeId, Status, ip};
+use nile_interfaces::frames::{Attachment, FramesClient};
+use nile_net::{Memory, Settings, Stack, Stream};
+use nile_stl::{CallError, CallResult, Stl};
+
+/// Frames that may wait to be sent before a socket for datagrams waits.
+pub(super) const WAITING: usize = 64;
+
+/// The stack, and the frames that it lives on.
+pub(super) struct Own<'s> {
+    pub node: NodeId,
+    pub frames: FramesClient,
+    /// What the package names itself by to the service.
+    pub ticket: u64,
+    pub stack: RefCell<Stack<'s>>,
+    /// Connections that nobody has accepted, by port, for those with a listener.
+    pub backlogs: RefCell<BTreeMap<u16, VecDeque<Stream<'s>>>>,
+    /// Connections to ports without a listener, which an earlier incarnation had, and since when.
+    pub unclaimed: RefCell<Vec<(Instant, Stream<'s>)>>,
+}
+
+impl<'s> Own<'s> {
+    /// The stack over this memory.
+    pub async fn attach(stl: &Stl, words: &'s [AtomicU64]) -> CallResult<Own<'s>> {
+        let frames = FramesClient::find(stl).await?;
+        let attached = frames.attach().await?;
+        let stack = stack(&attached, words, stl.host().now())?;
+        Ok(Own {
+            node: NodeId(attached.node),
+            frames,
+            ticket: attached.ticket,
+            stack: RefCell::new(stack),
+            backlogs: RefCell::default(),
+            unclaimed: RefCell::default(),
+        })
+    }
+
+    /// Takes connections to a port; `false` if there is a listener.
+    pub fn listen(&self, port: u16) -> bool {
+        let mut backlogs = self.backlogs.borrow_mut();
+        if backlogs.contains_key(&port) {
+            return false;
+        }
+        let mut unclaimed = self.unclaimed.borrow_mut();
+        let claimed = unclaimed.extract_if(.., |it| it.1.peer().local == port);
+        backlogs.insert(port, claimed.map(|it| it.1).collect::<VecDeque<_>>());
+        self.stack.borrow_mut().listen(port);
+        true
+    }
+
+    /// Takes no more of them, and ends those that nobody has accepted.
+    pub fn unlisten(&self, port: u16) {
+        self.stack.borrow_mut().unlisten(port);
+        let left = self.backlogs.borrow_mut().remove(&port);
+        left.into_iter().flatten().for_each(|stream| stream.abort());
+    }
+}
+
+/// The stack of a node's interface that is attached, over the memory of connections.
+pub fn stack<'s>(
+    attached: &Attachment,
+    words: &'s [AtomicU64],
+    now: Instant,
+) -> CallResult<Stack<'s>> {
+    let seed = [attached.seed, attached.salt];
+    let memory = Memory::new(words, seed).ok_or_else(super::no_memory)?;
+    let no_address = || CallError::new(Status::Invalid, "this node has no address");
+    let address = ip::address_of(NodeId(attached.node)).ok_or_else(no_address)?;
+    let [_, _, mac @ ..] = attached.mac.to_be_bytes();
+    let settings = Settings {
+        mac: MacAddress(mac),
+        address,
+        prefix: ip::PREFIX,
+        gateway: Some(ip::GATEWAY),
+        max_packet: (attached.max_frame as usize).saturating_sub(HEADER_BYTES).clamp(576, 1500),
+    };
+    Ok(Stack::new(settings, memory, now))
+}

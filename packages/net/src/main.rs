@@ -1,0 +1,11 @@
+//! The package `net`.
+#![cfg_attr(freestanding, no_std, no_main)]
+#![forbid(unsafe_code)]
+
+nile_user::package! {
+    name: "net",
+    publishes: ["net", "sockets"],
+    uses: ["frames"],
+    keeps: ["connections 9556000"],
+    main: nile_net_server::main,
+}
