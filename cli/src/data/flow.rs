@@ -17,15 +17,32 @@ use crate::peer::known::Target;
 /// Calls that are under way at a time: so many that a store is never without work.
 const UNDER_WAY: usize = 4;
 
+/// How long a call waits that is made again.
+const REST: Duration = Duration::from_millis(100);
+
+/// Who is asked, and how.
+pub struct Asked {
+    pub target: Target,
+    pub patience: Duration,
+    pub rests: bool,
+}
+
+impl Asked {
+    /// A store that is asked at once, and waited for so long.
+    pub fn for_long(target: Target, patience: Duration) -> Asked {
+        Asked { target, patience, rests: false }
+    }
+}
+
 impl Stores {
     /// Has stores do pieces of work, each by a call: `ask` makes it, to the store that `store`
-    /// says, which is waited for as long as that says. `done` takes the end of each, and gives what
-    /// is to be done in its place, if anything. Ends with the first failure; what is under way then
-    /// is given up.
+    /// says, which is waited for as long as that says; first it rests, if that says so. `done`
+    /// takes the end of each, and gives what is to be done in its place, if anything. Ends with the
+    /// first failure; what is under way then is given up.
     pub fn flow<W, T>(
         &mut self,
         pieces: impl IntoIterator<Item = W>,
-        store: impl Fn(&mut W) -> (Target, Duration),
+        store: impl Fn(&mut W) -> Asked,
         ask: impl AsyncFn(&DatasetClient, &W) -> CallResult<T>,
         done: impl FnMut(W, Result<T, CallFailed>) -> Result<Option<W>, Failure>,
     ) -> Result<(), Failure> {
@@ -36,7 +53,10 @@ impl Stores {
                 loop {
                     let Some(mut piece) = pieces.borrow_mut().next() else { return Ok(()) };
                     loop {
-                        let (target, patience) = store(&mut piece);
+                        let Asked { target, patience, rests } = store(&mut piece);
+                        if rests {
+                            clients.rest(REST).await;
+                        }
                         let client = clients.within(target, patience);
                         let ask = async || ask(&client, &piece).await;
                         let end = unless_busy(&clients, patience, ask).await;

@@ -5,6 +5,7 @@
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::time::Instant;
 
 use nile_abi::Status;
 use nile_interfaces::dataset::records::{BlockRange, InFile, Listed};
@@ -12,6 +13,7 @@ use nile_interfaces::dataset::{DatasetClient, MOST_BYTES};
 use nile_stl::CallResult;
 
 use super::catalogue::{Known, Part};
+use super::flow::Asked;
 use super::hand::{Handed, window};
 use super::progress::Progress;
 use super::stores::{Stores, failed};
@@ -36,6 +38,8 @@ struct Wanted<W> {
     turns: Turns,
     asked: usize,
     failures: Vec<String>,
+    /// Whether all have failed once, as they were held for dead.
+    is_again: bool,
 }
 
 /// Writes all of a dataset; how many bytes it has.
@@ -217,8 +221,10 @@ fn from_holders<W: IsNothing, T>(
 ) -> Result<(), Failure> {
     let (patience, doubts) = (stores.session.patience, stores.session.doubts.clone());
     let is_doubted = |at: usize| doubts.has(holders[at].0.node);
+    let turns = || Turns::of(holders.len());
     let wanted =
-        |what| Wanted { what, turns: Turns::of(holders.len()), asked: 0, failures: vec![] };
+        |what| Wanted { what, turns: turns(), asked: 0, failures: vec![], is_again: false };
+    let deadline = Instant::now() + patience;
     if holders.is_empty() {
         return Err(Failure::failed("no store has it"));
     }
@@ -227,7 +233,7 @@ fn from_holders<W: IsNothing, T>(
         |it| {
             let (at, patience) = it.turns.next(patience, is_doubted).unwrap_or((0, patience));
             it.asked = at;
-            (holders[at].0, patience)
+            Asked { target: holders[at].0, patience, rests: it.is_again }
         },
         async |client, it| ask(client, holders[it.asked], &it.what).await,
         |mut it, end| {
@@ -241,6 +247,11 @@ fn from_holders<W: IsNothing, T>(
                     it.turns.failed(it.asked, error.status);
                     match it.turns.next(patience, is_doubted) {
                         Some(_) => Ok(Some(it)),
+                        // After a partition a node that lives is held for dead for a while.
+                        None if error.status == Status::Dead && Instant::now() < deadline => {
+                            let (turns, failures) = (turns(), Vec::new());
+                            Ok(Some(Wanted { turns, failures, is_again: true, ..it }))
+                        }
                         None => Err(nowhere(listed, &it.failures)),
                     }
                 }

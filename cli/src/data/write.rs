@@ -14,6 +14,7 @@ use nile_bosml::Bytes;
 use nile_interfaces::dataset::records::{Draft, InFile};
 use nile_interfaces::dataset::{DatasetClient, MOST_BYTES};
 
+use super::flow::Asked;
 use super::hand::{Handed, window};
 use super::progress::Progress;
 use super::stores::{Stores, failed};
@@ -180,7 +181,7 @@ impl Drafts<'_> {
         let mut all_taken = 0;
         self.stores.flow(
             ranges,
-            |it| (it.target, patience),
+            |it| Asked::for_long(it.target, patience),
             ask,
             |range, end| {
                 let Range { target, draft, start, end: last, from } = range;
@@ -226,7 +227,7 @@ impl Drafts<'_> {
             };
             self.stores.flow(
                 places.flat_map(to_each),
-                |piece| (piece.target, patience),
+                |piece| Asked::for_long(piece.target, patience),
                 write,
                 |piece, end| match end {
                     Ok(_) => Ok(None),
