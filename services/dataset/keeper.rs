@@ -4,6 +4,7 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::rc::Rc;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
@@ -82,9 +83,9 @@ impl Own {
     }
 
     /// What is on the disk of this label is encrypted with this, if it is.
-    fn cipher(&self, label: &Label) -> Option<Cipher> {
+    fn cipher(&self, label: &Label) -> Option<Arc<Cipher>> {
         let key = self.key.as_ref().filter(|_| label.is_sealed());
-        key.map(|(cipher, _)| cipher.clone())
+        key.map(|(cipher, _)| Arc::new(cipher.clone()))
     }
 }
 

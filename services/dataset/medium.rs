@@ -2,12 +2,13 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 
 use nile_abi::Status;
 use nile_seal::disk::Cipher;
-use nile_stl::node::{Buffer, Handle, Moved, Pool, PoolDisk};
+use nile_stl::node::{Buffer, Handle, Inline, Moved, Pool, PoolDisk};
 use nile_stl::{CallError, CallResult, Stl};
 use nile_store::label::LABEL_BYTES;
 use nile_store::{Block, Range, Step, UNIT};
@@ -23,7 +24,7 @@ pub struct Medium {
     bytes: u64,
     /// What all behind the label is encrypted with, if it is: on its way, in the buffers that
     /// travel.
-    pub cipher: Option<Cipher>,
+    pub cipher: Option<Arc<Cipher>>,
     /// For the store's own records: they go on when all other buffers are in use.
     own: RefCell<Option<Buffer>>,
 }
@@ -148,8 +149,9 @@ impl Medium {
         bytes: usize,
     ) -> CallResult<(Buffer, Block)> {
         let buffer = Vec::from([self.sized(buffer, from.bytes as usize)?]);
-        let Some(cipher) = &self.cipher else {
-            return block(self.disk.read(from.at, buffer, bytes).await?, bytes);
+        let Some(cipher) = self.cipher_here(from) else {
+            let moved = self.disk.read_inline(from.at, buffer, self.inline(bytes));
+            return block(moved.await?, bytes);
         };
         let mut buffer = one(self.disk.read(from.at, buffer, 0).await?)?;
         cipher.decrypt(from.at, &mut buffer);
@@ -160,14 +162,24 @@ impl Medium {
     /// Writes a block of `bytes` bytes to its place on the disk; gives what it is.
     pub async fn write(&self, to: Range, buffer: Buffer, bytes: usize) -> CallResult<Block> {
         let mut buffer = self.sized(buffer, to.bytes as usize)?;
-        if let Some(cipher) = &self.cipher {
+        if let Some(cipher) = self.cipher_here(to) {
             let block = Block::of(&buffer[..bytes]);
             cipher.encrypt(to.at, &mut buffer);
             self.disk.write(to.at, Vec::from([buffer]), 0).await?;
             return Ok(block);
         }
-        let moved = self.disk.write(to.at, Vec::from([buffer]), bytes).await?;
-        Ok(block(moved, bytes)?.1)
+        let moved = self.disk.write_inline(to.at, Vec::from([buffer]), self.inline(bytes));
+        Ok(block(moved.await?, bytes)?.1)
+    }
+
+    /// What a block is encrypted with here, by this core: with nothing if the disk does it.
+    fn cipher_here(&self, block: Range) -> Option<&Cipher> {
+        self.cipher.as_deref().filter(|_| !self.disk.ciphers(block.bytes))
+    }
+
+    /// What the disk does with a block of `bytes` bytes as it passes.
+    fn inline(&self, bytes: usize) -> Inline {
+        Inline { hashed: bytes as u64, cipher: self.cipher.clone() }
     }
 
     /// The store's own buffer, in its whole length.
@@ -178,7 +190,7 @@ impl Medium {
 
     /// What bytes at this place are encrypted with: the label is not.
     fn cipher_at(&self, at: u64) -> Option<&Cipher> {
-        self.cipher.as_ref().filter(|_| at >= LABEL_BYTES)
+        self.cipher.as_deref().filter(|_| at >= LABEL_BYTES)
     }
 
     /// Reads bytes, whole units, of the label or of what is behind, through the store's own buffer.

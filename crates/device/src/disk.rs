@@ -5,11 +5,13 @@
 //! end in the order that the device likes.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
 use nile_abi::{PhysAddr, Status};
 use nile_ring::Region;
+use nile_seal::disk::Cipher;
 
 use crate::Line;
 
@@ -34,12 +36,17 @@ pub trait Disk {
     /// completion. At least 32 requests of a few pieces have room at once.
     fn submit(&self, tag: u32, request: &Request) -> bool;
 
-    /// The same, and the completion of a transfer has the [hash](Completion::hash) of its first
-    /// `hashed` bytes, unless these are none, if whoever moves them sees them anyway: so they come
-    /// through the caches once.
-    fn submit_hashed(&self, tag: u32, request: &Request, hashed: u64) -> bool {
-        let _ = hashed;
+    /// The same, and does with the bytes of a transfer what is said, as they pass. Whether it takes
+    /// a hash is seen in the completion; it is given no cipher unless it [ciphers](Self::ciphers).
+    fn submit_inline(&self, tag: u32, request: &Request, inline: &Inline) -> bool {
+        debug_assert!(inline.cipher.is_none());
         self.submit(tag, request)
+    }
+
+    /// Whether it encrypts and decrypts transfers of so many bytes on their way.
+    fn ciphers(&self, bytes: u64) -> bool {
+        let _ = bytes;
+        false
     }
 
     /// Tells the device of what was submitted since it was told. The core does once a pass.
@@ -76,6 +83,18 @@ pub struct Piece {
     pub at: PhysAddr,
     /// The same memory on this core, in its length.
     pub region: Region,
+}
+
+/// What whoever moves the bytes of a transfer does with them, if he sees them anyway: so they come
+/// through the caches once.
+#[derive(Clone, Default, Debug)]
+pub struct Inline {
+    /// Of how many of the first bytes the [hash](Completion::hash) is wanted, as they are in memory
+    /// and not encrypted; of none, if this is zero.
+    pub hashed: u64,
+    /// What they are encrypted with on the disk. They begin and end with whole sectors of the
+    /// cipher. The memory of a write holds anything when it has ended.
+    pub cipher: Option<Arc<Cipher>>,
 }
 
 /// Something that a disk is to do.

@@ -11,7 +11,7 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 
-use crate::disk::{Description, DiskError, Piece, Request};
+use crate::disk::{Description, DiskError, Inline, Piece, Request};
 use crate::{Disk, Line};
 
 /// A disk that this core drives: the same one for all its tasks.
@@ -24,8 +24,8 @@ pub struct DrivenDisk {
 struct Requests {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Those that the device has had no room for yet, and of how many bytes the hash is wanted.
-    waiting: VecDeque<(u32, Request, u64)>,
+    /// Those that the device has had no room for yet.
+    waiting: VecDeque<(u32, Request, Inline)>,
     in_flight: u32,
     /// Requests that have ended.
     ended: u64,
@@ -74,7 +74,7 @@ impl DrivenDisk {
         pieces: Vec<Piece>,
         memory: T,
     ) -> Transfer<T> {
-        self.begin(Request::Read { at, into: pieces }, 0, memory)
+        self.begin(Request::Read { at, into: pieces }, Inline::default(), memory)
     }
 
     /// Writes `pieces`, which lie in `memory`, from byte `at` on. It is durable after a flush that
@@ -85,33 +85,38 @@ impl DrivenDisk {
         pieces: Vec<Piece>,
         memory: T,
     ) -> Transfer<T> {
-        self.begin(Request::Write { at, from: pieces }, 0, memory)
+        self.begin(Request::Write { at, from: pieces }, Inline::default(), memory)
     }
 
     /// Makes durable all writes that have ended before.
     pub fn flush(self: &Rc<Self>) -> Transfer<()> {
-        self.begin(Request::Flush, 0, ())
+        self.begin(Request::Flush, Inline::default(), ())
     }
 
     /// Gives back what lies beneath these bytes: until they are written, they are anything.
     pub fn discard(self: &Rc<Self>, at: u64, bytes: u64) -> Transfer<()> {
-        self.begin(Request::Discard { at, bytes }, 0, ())
+        self.begin(Request::Discard { at, bytes }, Inline::default(), ())
     }
 
-    /// Does any request, whose pieces lie in `memory`; if it is a transfer, its end may have the
-    /// hash of its first `hashed` bytes.
+    /// Whether the device encrypts and decrypts transfers of so many bytes.
+    pub fn ciphers(&self, bytes: u64) -> bool {
+        self.device.ciphers(bytes)
+    }
+
+    /// Does any request, whose pieces lie in `memory`, and with the bytes of a transfer what is
+    /// said.
     pub fn begin<T: 'static>(
         self: &Rc<Self>,
         request: Request,
-        hashed: u64,
+        inline: Inline,
         memory: T,
     ) -> Transfer<T> {
         let memory = Rc::new(Cell::new(Some(memory)));
-        let slot = self.open(request, hashed, memory.clone());
+        let slot = self.open(request, inline, memory.clone());
         Transfer { disk: self.clone(), slot: Some(slot), memory }
     }
 
-    fn open(&self, request: Request, hashed: u64, memory: Rc<dyn Any>) -> u32 {
+    fn open(&self, request: Request, inline: Inline, memory: Rc<dyn Any>) -> u32 {
         let requests = &mut *self.requests.borrow_mut();
         let slot = requests.free.pop().unwrap_or_else(|| {
             requests.slots.push(Slot::Free);
@@ -123,10 +128,10 @@ impl DrivenDisk {
             Err(error) => Slot::Ended(Err(error)),
         };
         if fits.is_ok() {
-            if requests.waiting.is_empty() && self.device.submit_hashed(slot, &request, hashed) {
+            if requests.waiting.is_empty() && self.device.submit_inline(slot, &request, &inline) {
                 requests.in_flight += 1;
             } else {
-                requests.waiting.push_back((slot, request, hashed));
+                requests.waiting.push_back((slot, request, inline));
             }
         }
         slot
@@ -157,8 +162,8 @@ impl DrivenDisk {
         }
         if found {
             let requests = &mut *self.requests.borrow_mut();
-            while let Some((slot, request, hashed)) = requests.waiting.front() {
-                if !self.device.submit_hashed(*slot, request, *hashed) {
+            while let Some((slot, request, inline)) = requests.waiting.front() {
+                if !self.device.submit_inline(*slot, request, inline) {
                     break;
                 }
                 requests.in_flight += 1;
@@ -257,8 +262,8 @@ mod tests {
             &self.description
         }
 
-        fn submit_hashed(&self, tag: u32, request: &Request, hashed: u64) -> bool {
-            self.hashed.set(hashed);
+        fn submit_inline(&self, tag: u32, request: &Request, inline: &Inline) -> bool {
+            self.hashed.set(inline.hashed);
             self.submit(tag, request)
         }
 
@@ -351,7 +356,8 @@ mod tests {
         let bench = Bench::new();
         let begin = |hashed| {
             let piece = Piece { at: PhysAddr(0), region: Region::owned(512) };
-            bench.disk.begin(Request::Read { at: 0, into: alloc::vec![piece] }, hashed, ())
+            let inline = Inline { hashed, ..Inline::default() };
+            bench.disk.begin(Request::Read { at: 0, into: alloc::vec![piece] }, inline, ())
         };
         let mut reads = [begin(512), begin(0), begin(100)];
         for (tag, hash) in [(0, Some(7)), (1, None), (2, Some(8))] {

@@ -1,12 +1,12 @@
 //! The disks of a hosted node: files, or block devices, that one node at a time has. Linux copies
 //! between them and the node's memory, through a ring of io_uring ([`ring`]), or by plain calls of
-//! threads beside the core's ([`plain`]), where it forbids that, and where the hash of what is
-//! moved is wanted: who copies it has it in its caches. What was read stays in Linux's page cache,
+//! threads beside the core's ([`plain`]), where it forbids that, and where more is to be done with
+//! what is moved, a hash or a cipher: who copies it has it in its caches. What was read stays in Linux's page cache,
 //! unless that has no room for all of the disk, and what is written needs it ([`cache`]).
 
 mod cache;
 mod file;
-mod hashing;
+mod inline;
 mod plain;
 mod ring;
 #[cfg(test)]
@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use libc::iovec;
 use nile_abi::CoreId;
-use nile_platform::disk::{Completion, Description, DiskError, Request};
+use nile_platform::disk::{Completion, Description, DiskError, Inline, Request};
 use nile_platform::{Disk, Line};
 
 use crate::node::{Node, log};
@@ -34,19 +34,19 @@ pub use file::{DiskFile, Opened};
 const DEPTH: usize = 64;
 
 /// A step of a request as Linux does it. What it points at is there until it has ended.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 enum Step {
     /// By a thread of Linux's `beside` the core's, or by that if there is nothing to wait for. If
-    /// any bytes are `hashed`, it moves all or fails.
+    /// anything is done with the bytes as they pass, it moves all or fails.
     Read {
         at: u64,
         memory: *const iovec,
         pieces: u32,
         beside: bool,
-        hashed: u64,
+        inline: Option<Inline>,
     },
     /// Of this many bytes, which go to the device `at_once` or when Linux likes. The page cache is
-    /// to `forget` a range in their favour: where it begins, and its bytes. `hashed` as above.
+    /// to `forget` a range in their favour: where it begins, and its bytes. `inline` as above.
     Write {
         at: u64,
         memory: *const iovec,
@@ -54,7 +54,7 @@ enum Step {
         bytes: u64,
         at_once: bool,
         forget: Option<(u64, u64)>,
-        hashed: u64,
+        inline: Option<Inline>,
     },
     Flush,
     /// Makes a hole of these bytes.
@@ -110,8 +110,8 @@ struct Slot {
     memory: Vec<iovec>,
     /// Bytes that were moved.
     moved: u64,
-    /// Of how many bytes the hash is wanted, and what it is.
-    hashed: u64,
+    /// What is done with the bytes as they pass, and the hash, if that was wanted.
+    inline: Inline,
     hash: Option<u64>,
     /// Whether its step is under way by plain calls.
     is_plain: bool,
@@ -205,18 +205,20 @@ impl Work {
         let (memory, pieces) = (it.memory.as_ptr(), it.memory.len() as u32);
         let bytes = it.request.bytes() - it.moved;
         let is_large = bytes >= LARGE;
-        let hashed = if is_large { it.hashed } else { 0 };
+        let inline = &it.inline;
+        let has_work = is_large && (inline.hashed > 0 || inline.cipher.is_some());
+        let inline = has_work.then(|| inline.clone());
         let step = match it.request {
             Request::Read { at, .. } => {
                 let at = at + it.moved;
-                Step::Read { at, memory, pieces, beside: is_large, hashed }
+                Step::Read { at, memory, pieces, beside: is_large, inline }
             }
             Request::Write { at, .. } => {
                 let at = at + it.moved;
                 self.cache.writes(at, bytes);
                 let forget = is_large.then(|| self.cache.victim()).flatten();
                 let at_once = is_large && !self.passing;
-                Step::Write { at, memory, pieces, bytes, at_once, forget, hashed }
+                Step::Write { at, memory, pieces, bytes, at_once, forget, inline }
             }
             Request::Flush if self.passing => return self.finish(slot, Ok(())),
             Request::Flush => Step::Flush,
@@ -226,7 +228,7 @@ impl Work {
             }
         };
         match &mut self.ring {
-            Some(ring) if hashed == 0 => {
+            Some(ring) if !has_work => {
                 it.is_plain = false;
                 ring.begin(slot, step);
             }
@@ -346,10 +348,14 @@ impl Disk for HostedDisk {
     }
 
     fn submit(&self, tag: u32, request: &Request) -> bool {
-        self.submit_hashed(tag, request, 0)
+        self.submit_inline(tag, request, &Inline::default())
     }
 
-    fn submit_hashed(&self, tag: u32, request: &Request, hashed: u64) -> bool {
+    fn ciphers(&self, bytes: u64) -> bool {
+        bytes >= LARGE && self.description.sector_bytes != A_BYTE
+    }
+
+    fn submit_inline(&self, tag: u32, request: &Request, inline: &Inline) -> bool {
         let work = &mut *self.work.borrow_mut();
         let Some(slot) = work.free.pop() else { return false };
         let pieces = request.transfer().map_or(&[][..], |(_, pieces)| pieces);
@@ -358,13 +364,13 @@ impl Disk for HostedDisk {
             iov_len: piece.region.len(),
         });
         let mut memory: Vec<iovec> = memory.collect();
-        let mut hashed = hashed;
+        let mut inline = inline.clone();
         if self.description.sector_bytes == A_BYTE {
-            cut(&mut memory, std::mem::take(&mut hashed));
+            cut(&mut memory, std::mem::take(&mut inline.hashed));
         }
         let request = request.clone();
         work.slots[slot as usize] =
-            Some(Slot { tag, request, memory, moved: 0, hashed, hash: None, is_plain: false });
+            Some(Slot { tag, request, memory, moved: 0, inline, hash: None, is_plain: false });
         work.step(slot);
         true
     }

@@ -13,6 +13,7 @@ use nile_abi::{
     RoleSet, Status, VirtAddr,
 };
 
+pub use nile_device::disk::Inline;
 pub use nile_device::domains;
 pub use nile_device::{
     Domains, DrivenInterface, Gate, Grant, Interface, Line, LineState, Seated, TimerSource,

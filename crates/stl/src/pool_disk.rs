@@ -6,7 +6,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 
 use nile_abi::{PhysAddr, Status};
-use nile_device::disk::{Description, DiskError, Piece, Request};
+use nile_device::disk::{Description, DiskError, Inline, Piece, Request};
 use nile_device::{DrivenDisk, Transfer};
 use nile_ring::{Buffer, Lent};
 
@@ -47,13 +47,28 @@ impl PoolDisk {
     /// on. If it may, takes the [hash](Moved::hash) of the first `hashed` bytes. `Invalid` (out of
     /// range, not whole sectors, too much at once) or `Failed`.
     pub fn read(&self, at: u64, buffers: Vec<Buffer>, hashed: usize) -> Moving {
-        self.lend(buffers, hashed, |into| Request::Read { at, into })
+        self.read_inline(at, buffers, hashed_only(hashed))
+    }
+
+    /// The same, and does with the bytes as they pass what is said.
+    pub fn read_inline(&self, at: u64, buffers: Vec<Buffer>, inline: Inline) -> Moving {
+        self.lend(buffers, inline, |into| Request::Read { at, into })
     }
 
     /// Writes buffers of the node's pool, one after the other, from `at` on. It is durable after a
     /// flush that began when this had ended. As above, or `Denied` (the disk may only be read).
     pub fn write(&self, at: u64, buffers: Vec<Buffer>, hashed: usize) -> Moving {
-        self.lend(buffers, hashed, |from| Request::Write { at, from })
+        self.write_inline(at, buffers, hashed_only(hashed))
+    }
+
+    /// The same, and does with the bytes as they pass what is said.
+    pub fn write_inline(&self, at: u64, buffers: Vec<Buffer>, inline: Inline) -> Moving {
+        self.lend(buffers, inline, |from| Request::Write { at, from })
+    }
+
+    /// Whether transfers of so many bytes may be given a [cipher](Inline::cipher).
+    pub fn ciphers(&self, bytes: u64) -> bool {
+        self.disk.ciphers(bytes)
     }
 
     /// Makes durable all writes that have ended. `Failed`.
@@ -77,7 +92,7 @@ impl PoolDisk {
     fn lend(
         &self,
         buffers: Vec<Buffer>,
-        hashed: usize,
+        inline: Inline,
         request: impl FnOnce(Vec<Piece>) -> Request,
     ) -> Moving {
         let lent: Vec<Lent> = buffers.into_iter().map(Buffer::lend).collect();
@@ -89,7 +104,7 @@ impl PoolDisk {
             let parts = "a part of a buffer that a disk works with is whole lines of 64 bytes";
             return Box::pin(async move { Err(CallError::new(Status::Invalid, parts)) });
         };
-        let transfer = self.disk.begin(request(pieces), hashed as u64, lent);
+        let transfer = self.disk.begin(request(pieces), inline, lent);
         let disk = self.disk.clone();
         Box::pin(async move {
             let (result, lent) = transfer.await;
@@ -99,6 +114,10 @@ impl PoolDisk {
             Ok(Moved { buffers, hash })
         })
     }
+}
+
+fn hashed_only(hashed: usize) -> Inline {
+    Inline { hashed: hashed as u64, cipher: None }
 }
 
 fn failed(disk: &DrivenDisk, error: DiskError) -> CallError {

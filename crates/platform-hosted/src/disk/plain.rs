@@ -1,4 +1,5 @@
-//! Steps by plain calls of threads beside the core's, which can take the hash of what they move.
+//! Steps by plain calls of threads beside the core's, which can take the hash of what they move, and
+//! encrypt it.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -12,7 +13,7 @@ use std::thread::{Builder, JoinHandle};
 
 use rustix::fs::{Advice, fadvise};
 
-use super::hashing::Memory;
+use super::inline::Memory;
 use super::{Ended, Engine, HOLE, Step, Wake};
 use crate::placement;
 
@@ -112,7 +113,7 @@ impl Shared {
                 continue;
             };
             drop(state);
-            let ended = self.perform(slot, step);
+            let ended = self.perform(slot, &step);
             state = self.state();
             state.done.push_back(ended);
             state.writers -= usize::from(matches!(step, Step::Write { .. }));
@@ -126,19 +127,19 @@ impl Shared {
         }
     }
 
-    fn perform(&self, slot: u32, step: Step) -> Ended {
+    fn perform(&self, slot: u32, step: &Step) -> Ended {
         if let Step::Write { forget: Some((at, bytes)), .. } = step {
             // It is a hint.
-            let _ = fadvise(&self.file, at, NonZero::new(bytes), Advice::DontNeed);
+            let _ = fadvise(&self.file, *at, NonZero::new(*bytes), Advice::DontNeed);
         }
         let (said, hash) = match step {
-            Step::Read { at, memory, pieces, hashed: hashed @ 1.., .. } => {
+            Step::Read { at, memory, pieces, inline: Some(inline), .. } => {
                 // SAFETY: a step's memory is there, and nobody else's, until it has ended.
-                said(unsafe { Memory::new(memory, pieces) }.read(&self.file, at, hashed))
+                said(unsafe { Memory::new(*memory, *pieces) }.read(&self.file, *at, inline))
             }
-            Step::Write { at, memory, pieces, hashed: hashed @ 1.., .. } => {
+            Step::Write { at, memory, pieces, inline: Some(inline), .. } => {
                 // SAFETY: as above.
-                said(unsafe { Memory::new(memory, pieces) }.write(at, hashed, |piece, at| {
+                said(unsafe { Memory::new(*memory, *pieces) }.write(*at, inline, |piece, at| {
                     let _turn = self.turn();
                     self.file.write_all_at(piece, at)
                 }))
@@ -146,7 +147,7 @@ impl Shared {
             _ => (self.call(step), None),
         };
         if let (Step::Write { at, bytes, at_once: true, .. }, 0..) = (step, said) {
-            let (at, all) = (at as libc::off_t, bytes as libc::off_t);
+            let (at, all) = (*at as libc::off_t, *bytes as libc::off_t);
             // SAFETY: the file is open. What comes of it is told by the next flush.
             unsafe {
                 let file = self.file.as_raw_fd();
@@ -157,22 +158,22 @@ impl Shared {
     }
 
     /// A step as one call.
-    fn call(&self, step: Step) -> i32 {
+    fn call(&self, step: &Step) -> i32 {
         let file = self.file.as_raw_fd();
         // SAFETY: the file is open, and what a step points at is there until it has ended.
         let said = unsafe {
             match step {
                 Step::Read { at, memory, pieces, .. } => {
-                    libc::preadv(file, memory, pieces as i32, at as libc::off_t)
+                    libc::preadv(file, *memory, *pieces as i32, *at as libc::off_t)
                 }
                 Step::Write { at, memory, pieces, .. } => {
                     let _turn = self.turn();
-                    libc::pwritev(file, memory, pieces as i32, at as libc::off_t)
+                    libc::pwritev(file, *memory, *pieces as i32, *at as libc::off_t)
                 }
                 Step::Flush => libc::fdatasync(file) as isize,
                 Step::Discard { at, bytes } => {
                     let _turn = self.turn();
-                    let (at, bytes) = (at as libc::off_t, bytes as libc::off_t);
+                    let (at, bytes) = (*at as libc::off_t, *bytes as libc::off_t);
                     libc::fallocate(file, HOLE, at, bytes) as isize
                 }
             }
@@ -185,10 +186,10 @@ impl Shared {
 }
 
 /// What Linux said of a transfer that moves all or fails, and its hash.
-fn said(moved: io::Result<(usize, u64)>) -> (i32, Option<u64>) {
+fn said(moved: io::Result<(usize, Option<u64>)>) -> (i32, Option<u64>) {
     match moved {
         // A request has at most a few mebibytes.
-        Ok((bytes, hash)) => (bytes as i32, Some(hash)),
+        Ok((bytes, hash)) => (bytes as i32, hash),
         // Of a file that was cut Linux gives no bytes, and no error.
         Err(error) => (error.raw_os_error().map_or(0, |error| -error), None),
     }

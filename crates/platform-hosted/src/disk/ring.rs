@@ -77,18 +77,18 @@ impl Ring {
         Ok(Ring { ring, file, untold: false, _waker: waker })
     }
 
-    fn entry(&self, slot: u32, step: Step) -> squeue::Entry {
+    fn entry(&self, slot: u32, step: &Step) -> squeue::Entry {
         let file = types::Fd(self.file.as_raw_fd());
         let entry = match step {
-            Step::Read { at, memory, pieces, beside, .. } => {
+            &Step::Read { at, memory, pieces, beside, .. } => {
                 let flags = if beside { squeue::Flags::ASYNC } else { squeue::Flags::empty() };
                 opcode::Readv::new(file, memory, pieces).offset(at).build().flags(flags)
             }
-            Step::Write { at, memory, pieces, .. } => {
+            &Step::Write { at, memory, pieces, .. } => {
                 opcode::Writev::new(file, memory, pieces).offset(at).build()
             }
             Step::Flush => opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).build(),
-            Step::Discard { at, bytes } => {
+            &Step::Discard { at, bytes } => {
                 opcode::Fallocate::new(file, bytes).offset(at).mode(HOLE).build()
             }
         };
@@ -119,7 +119,7 @@ impl Ring {
 
 impl Engine for Ring {
     fn begin(&mut self, slot: u32, step: Step) {
-        let entry = self.entry(slot, step);
+        let entry = self.entry(slot, &step);
         let (before, entry, then) = match step {
             Step::Write { at, bytes, at_once, forget, .. } => {
                 let before = forget.map(|(at, bytes)| self.forget(at, bytes));

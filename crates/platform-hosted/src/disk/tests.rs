@@ -1,7 +1,7 @@
 //! Both ways to Linux: contents, many at once, errors, wake-ups.
 
 use std::fs::OpenOptions;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::{Duration, Instant};
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use nile_abi::PhysAddr;
 use nile_platform::disk::Piece;
 use nile_ring::Region;
+use nile_seal::disk::Cipher;
 use rapidhash::v3::rapidhash_v3;
 
 use super::*;
@@ -109,11 +110,23 @@ impl Bench {
         request: Request,
         hashed: u64,
     ) -> (Result<(), DiskError>, Option<u64>) {
-        assert!(self.disk.submit_hashed(9, &request, hashed));
+        self.perform_inline(request, hash_of(hashed))
+    }
+
+    fn perform_inline(
+        &self,
+        request: Request,
+        inline: Inline,
+    ) -> (Result<(), DiskError>, Option<u64>) {
+        assert!(self.disk.submit_inline(9, &request, &inline));
         let Completion { tag, result, hash } = self.wait();
         assert_eq!(tag, 9);
         (result, hash)
     }
+}
+
+fn hash_of(hashed: u64) -> Inline {
+    Inline { hashed, cipher: None }
 }
 
 /// Bytes that the file takes of what it lies on.
@@ -210,6 +223,36 @@ fn data_are_moved_with_the_hash_of_as_much_as_was_asked_for() {
 }
 
 #[test]
+fn data_are_encrypted_on_their_way_and_the_hash_is_of_what_is_in_memory() {
+    let cipher = Arc::new(Cipher::new(&std::array::from_fn(|at| at as u8)));
+    for plain in [false, true] {
+        let bench = bench(plain);
+        assert!(bench.disk.ciphers(LARGE) && !bench.disk.ciphers(LARGE - 4096));
+        let (at, bytes) = (3 * 4096, (1 << 20) + 4096);
+        let (written, clear) = (memory(bytes, 7), words(&memory(bytes, 7)));
+        let inline = Inline { hashed: bytes as u64 - 9, cipher: Some(cipher.clone()) };
+        let clear_bytes: Vec<u8> = clear.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let hash = Some(rapidhash_v3(&clear_bytes[..bytes - 9]));
+        let from = pieces(&written, &[512 << 10]);
+        let request = Request::Write { at, from };
+        assert_eq!(bench.perform_inline(request, inline.clone()), (Ok(()), hash));
+        let mut stored = vec![0; bytes];
+        bench.opened.file.read_exact_at(&mut stored, at).expect("what lies there");
+        let mut expected = clear_bytes.clone();
+        cipher.encrypt(at, &mut expected);
+        assert!(stored == expected && stored != clear_bytes);
+        let back = memory(bytes, 0);
+        let into = pieces(&back, &[256 << 10]);
+        let request = Request::Read { at, into };
+        assert_eq!(bench.perform_inline(request.clone(), inline), (Ok(()), hash));
+        assert!(words(&back) == clear);
+        let only = Inline { hashed: 0, cipher: Some(cipher.clone()) };
+        assert_eq!(bench.perform_inline(request, only), (Ok(()), None));
+        assert!(words(&back) == clear);
+    }
+}
+
+#[test]
 fn hashed_and_other_requests_go_side_by_side() {
     both(|bench| {
         let all: Vec<Region> = (0..32).map(|mark| memory(LARGE as usize, mark)).collect();
@@ -224,7 +267,7 @@ fn hashed_and_other_requests_go_side_by_side() {
             }
             let write = Request::Write { at: place(tag), from: pieces(region, &[]) };
             let hashed = if tag % 3 == 0 { LARGE } else { 0 };
-            assert!(bench.disk.submit_hashed(tag as u32, &write, hashed));
+            assert!(bench.disk.submit_inline(tag as u32, &write, &hash_of(hashed)));
         }
         for _ in ended..all.len() {
             bench.wait();
@@ -321,7 +364,7 @@ fn a_disk_that_goes_waits_for_linux() {
             let from = pieces(&region, &[]);
             let hashed = u64::from(tag % 2) << 20;
             let write = Request::Write { at: 1 << 20, from };
-            assert!(bench.disk.submit_hashed(tag, &write, hashed));
+            assert!(bench.disk.submit_inline(tag, &write, &hash_of(hashed)));
         }
         let fresh = HostedDisk::with(&bench.opened, false, Arc::new(|| {})).expect("an engine");
         drop(std::mem::replace(&mut bench.disk, fresh));
@@ -369,8 +412,16 @@ fn errors_of_linux_have_their_meaning() {
     let said = |error: i32| {
         let memory = vec![iovec { iov_base: std::ptr::null_mut(), iov_len: 512 }];
         let request = request.clone();
-        Slot { tag: 0, request, memory, moved: 0, hashed: 0, hash: None, is_plain: false }
-            .advance(error)
+        Slot {
+            tag: 0,
+            request,
+            memory,
+            moved: 0,
+            inline: Inline::default(),
+            hash: None,
+            is_plain: false,
+        }
+        .advance(error)
     };
     assert_eq!(said(-libc::EIO), Some(Err(DiskError::Media { at: 512, end: 1024 })));
     assert_eq!(said(-libc::ENOSPC), Some(Err(DiskError::NoSpace)));

@@ -1,5 +1,5 @@
-//! Transfers that take the hash of what they move, by plain calls, piece after piece: each piece is
-//! in the caches of whoever copies it when its hash is taken.
+//! Transfers that take the hash of what they move, and encrypt it for the disk, by plain calls, piece
+//! after piece: each piece is in the caches of whoever copies it when that is done.
 
 use std::fs::File;
 use std::io;
@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::slice;
 
 use libc::iovec;
+use nile_platform::disk::Inline;
 use rapidhash::v3::{DEFAULT_RAPID_SECRETS, RapidStreamHasherV3};
 
 /// Bytes of a piece. It and what Linux copies it from, or to, have room in a second-level cache.
@@ -30,15 +31,19 @@ impl<'a> Memory<'a> {
         Memory(parts.iter().map(part).collect())
     }
 
-    /// Fills all of it from byte `at` of the file on; how many bytes, and the hash of the first
-    /// `hashed`.
-    pub fn read(self, file: &File, at: u64, hashed: u64) -> io::Result<(usize, u64)> {
-        let mut passed = Passed::new(hashed);
+    /// Fills all of it from byte `at` of the file on; how many bytes, and their hash, if that is
+    /// wanted.
+    pub fn read(self, file: &File, at: u64, inline: &Inline) -> io::Result<(usize, Option<u64>)> {
+        let mut passed = Passed::new(inline);
         for piece in self.pieces() {
-            file.read_exact_at(piece, at + passed.bytes as u64)?;
+            let at = at + passed.bytes as u64;
+            file.read_exact_at(piece, at)?;
+            if let Some(cipher) = &inline.cipher {
+                cipher.decrypt(at, piece);
+            }
             passed.take(piece);
         }
-        Ok((passed.bytes, passed.hash.finish()))
+        Ok(passed.ended())
     }
 
     /// Has `put` write it, each piece with its place from byte `at` on; the same of it. A piece is
@@ -46,16 +51,19 @@ impl<'a> Memory<'a> {
     pub fn write(
         self,
         at: u64,
-        hashed: u64,
+        inline: &Inline,
         put: impl Fn(&[u8], u64) -> io::Result<()>,
-    ) -> io::Result<(usize, u64)> {
-        let mut passed = Passed::new(hashed);
+    ) -> io::Result<(usize, Option<u64>)> {
+        let mut passed = Passed::new(inline);
         for piece in self.pieces() {
             let at = at + passed.bytes as u64;
             passed.take(piece);
+            if let Some(cipher) = &inline.cipher {
+                cipher.encrypt(at, piece);
+            }
             put(piece, at)?;
         }
-        Ok((passed.bytes, passed.hash.finish()))
+        Ok(passed.ended())
     }
 
     fn pieces(self) -> impl Iterator<Item = &'a mut [u8]> {
@@ -68,19 +76,26 @@ struct Passed {
     bytes: usize,
     /// How many the hash is still to take.
     left: usize,
-    hash: RapidStreamHasherV3<'static>,
+    hash: Option<RapidStreamHasherV3<'static>>,
 }
 
 impl Passed {
-    fn new(hashed: u64) -> Passed {
-        let left = usize::try_from(hashed).unwrap_or(usize::MAX);
-        Passed { bytes: 0, left, hash: RapidStreamHasherV3::new(&DEFAULT_RAPID_SECRETS) }
+    fn new(inline: &Inline) -> Passed {
+        let left = usize::try_from(inline.hashed).unwrap_or(usize::MAX);
+        let hash = (left > 0).then(|| RapidStreamHasherV3::new(&DEFAULT_RAPID_SECRETS));
+        Passed { bytes: 0, left, hash }
     }
 
     fn take(&mut self, piece: &[u8]) {
         let hashed = self.left.min(piece.len());
-        self.hash.write(&piece[..hashed]);
+        if let Some(hash) = &mut self.hash {
+            hash.write(&piece[..hashed]);
+        }
         self.left -= hashed;
         self.bytes += piece.len();
+    }
+
+    fn ended(self) -> (usize, Option<u64>) {
+        (self.bytes, self.hash.map(|hash| hash.finish()))
     }
 }
