@@ -1,8 +1,9 @@
 //! The disks of a hosted node: files, or block devices, that one node at a time has. Linux copies
 //! between them and the node's memory, through a ring of io_uring ([`ring`]), or by plain calls of
 //! threads beside the core's ([`plain`]), where it forbids that, and where more is to be done with
-//! what is moved, a hash or a cipher: who copies it has it in its caches. What was read stays in Linux's page cache,
-//! unless that has no room for all of the disk, and what is written needs it ([`cache`]).
+//! what is moved, a hash or a cipher: who copies it has it in its caches. What was read stays in
+//! Linux's page cache, unless that has no room for all of the disk, and what is written needs it
+//! ([`cache`]).
 
 mod cache;
 mod file;

@@ -1,5 +1,5 @@
-//! Transfers that take the hash of what they move, and encrypt it for the disk, by plain calls, piece
-//! after piece: each piece is in the caches of whoever copies it when that is done.
+//! Transfers that take the hash of what they move, and encrypt it for the disk, by plain calls,
+//! piece after piece: each piece is in the caches of whoever copies it when that is done.
 
 use std::fs::File;
 use std::io;

@@ -1,5 +1,5 @@
-//! Steps by plain calls of threads beside the core's, which can take the hash of what they move, and
-//! encrypt it.
+//! Steps by plain calls of threads beside the core's, which can take the hash of what they move,
+//! and encrypt it.
 
 use std::collections::VecDeque;
 use std::fs::File;
