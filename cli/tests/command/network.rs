@@ -150,6 +150,54 @@ fn iperf3_measures_and_what_is_echoed_outlives_the_package() {
     assert_eq!(place.left(), Vec::<String>::new());
 }
 
+/// `web` and `echo` on one core of a node, by `net` beside them, which dies meanwhile.
+#[test]
+fn several_packages_have_one_network() {
+    let place = Place::new();
+    let (web, echo) = (free_port(), free_port());
+    let [serves, echoes] = [(web, 80), (echo, 7)].map(|(port, to)| format!("{port}:n1:{to}"));
+    let up = ["up", "--machine", "hosted", "--nodes", "2", "--disk", "64M"];
+    place.run(&[&up[..], &["--forward", &serves, "--forward", &echoes]].concat()).expect(0);
+    let content: Vec<u8> = (0..LARGE).map(|at| ((at * at) >> 9) as u8).collect();
+    let file = place.folder().join("large");
+    fs::write(&file, &content).unwrap();
+    place.run(&["put", file.to_str().unwrap(), "large"]).expect(0);
+    fs::remove_file(&file).unwrap();
+    for name in ["net", "web", "echo"] {
+        let start = ["package", "start", name, "--on", "n1.c3", "--share"];
+        run(place.nile().env("NILE_PACKAGES", packages()), &start).expect(0);
+    }
+    let mut echoed = connect(echo);
+    let mut stream = connect(web);
+    sockopt::set_socket_recv_buffer_size(&stream, 64 << 10).unwrap();
+    stream.write_all(b"GET /data/large HTTP/1.0\r\n\r\n").unwrap();
+    let mut said = Vec::new();
+    for turn in 0..4u8 {
+        let mut more = vec![0; 300_000];
+        stream.read_exact(&mut more).unwrap();
+        said.extend(more);
+        echoed.write_all(&[turn; 5000]).unwrap();
+        let mut back = [0; 5000];
+        echoed.read_exact(&mut back).unwrap();
+        assert_eq!(back, [turn; 5000]);
+        // A user's death is none of the others' business.
+        let dies = if turn == 2 { "n1.c3/web" } else { "n1.c3/net" };
+        place.run(&["servers", "restart", dies]).expect(0);
+    }
+    let listed = place.json(&["net", "list"]);
+    let listeners = listed["listeners"].as_array().unwrap().iter();
+    let mut whose: Vec<String> = listeners.map(|it| it["package"].to_string()).collect();
+    whose.sort();
+    assert_eq!(whose, ["\"echo\"", "\"web\""], "{listed}");
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).unwrap();
+    said.extend(rest);
+    let head = said.windows(4).position(|it| it == b"\r\n\r\n").unwrap() + 4;
+    assert!(said[head..] == content, "what has come is not what was put");
+    place.run(&["down"]).expect(0);
+    assert_eq!(place.left(), Vec::<String>::new());
+}
+
 /// While its package on n2 is stopped ten times, each time after it has run for a second: sooner it
 /// would begin again after a pause.
 fn an_echo_comes_whole(place: &Place, port: u16) {

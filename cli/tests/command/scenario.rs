@@ -98,23 +98,34 @@ fn cluster_holds_on(machine: &str, program: &str) {
 
 /// Each node has a disk, whose pool the command chooses, and a worker core for a package.
 #[track_caller]
-fn web_holds_on(machine: &str) {
+fn web_holds_on(machine: &str, also: &str) {
     let words = match machine {
         "qemu" => "web nodes=3 bytes=1000000 stop_us=200000 stops=6",
         _ => "web nodes=3 bytes=3000000 stop_us=200000 stops=20",
     };
     let disk = ["--disk", "16M"];
-    cluster_holds((machine, &disk), 3, "[services]\njob = []\n", "web", words);
+    let words = format!("{words}{also}");
+    cluster_holds((machine, &disk), 3, "[services]\njob = []\n", "web", &words);
 }
 
 #[test]
 fn a_download_goes_on_while_its_server_is_stopped_on_linux() {
-    web_holds_on("hosted");
+    web_holds_on("hosted", "");
+}
+
+#[test]
+fn a_download_goes_on_while_its_network_is_stopped_on_linux() {
+    web_holds_on("hosted", " apart=1");
 }
 
 #[test]
 fn a_download_goes_on_while_its_server_is_stopped_in_qemu() {
-    web_holds_on("qemu");
+    web_holds_on("qemu", "");
+}
+
+#[test]
+fn a_download_goes_on_while_its_network_is_stopped_in_qemu() {
+    web_holds_on("qemu", " apart=1");
 }
 
 #[track_caller]
