@@ -40,7 +40,7 @@ fn both_do_the_same() {
             assert!(!records.remove(b"a".into()).await?);
             let third = records.compare(b"a".into(), 0, vec![3; 4096]).await?;
             assert!(third.done && third.version > second.version, "{third:?}");
-            for (key, value) in [(vec![], vec![]), (vec![0; 65], vec![]), (vec![0], vec![0; 4097])]
+            for (key, value) in [(vec![], vec![]), (vec![0; 257], vec![]), (vec![0], vec![0; 4097])]
             {
                 let wrong = records.put(key, value).await.unwrap_err();
                 assert_eq!(wrong.status, Status::Invalid);

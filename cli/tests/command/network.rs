@@ -184,11 +184,13 @@ fn several_packages_have_one_network() {
         let dies = if turn == 2 { "n1.c3/web" } else { "n1.c3/net" };
         place.run(&["servers", "restart", dies]).expect(0);
     }
-    let listed = place.json(&["net", "list"]);
-    let listeners = listed["listeners"].as_array().unwrap().iter();
-    let mut whose: Vec<String> = listeners.map(|it| it["package"].to_string()).collect();
-    whose.sort();
-    assert_eq!(whose, ["\"echo\"", "\"web\""], "{listed}");
+    until("both listen again", || {
+        let listed = place.json(&["net", "list"]);
+        let listeners = listed["listeners"].as_array().unwrap().iter();
+        let mut whose: Vec<String> = listeners.map(|it| it["package"].to_string()).collect();
+        whose.sort();
+        whose == ["\"echo\"", "\"web\""]
+    });
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).unwrap();
     said.extend(rest);

@@ -81,12 +81,13 @@ impl<M: Machine> Calls<M> for ServiceCalls {
         Box::pin(async move {
             match call {
                 SystemCall::Invoke => {
-                    invoke(&stl, || package.uses_frames(), word, &input, room).await
+                    invoke(&stl, || package.uses_frames(), word, relayed(&input)?, room).await
                 }
                 SystemCall::Begin => {
+                    let what = relayed(&input)?;
                     let call = async move {
-                        let end =
-                            invoke(&stl, || package.uses_frames(), word, &input, MOST_END).await;
+                        let uses_frames = || package.uses_frames();
+                        let end = invoke(&stl, uses_frames, word, what, MOST_END).await;
                         end.map_or_else(|status| relay::encode_end(&Err(status.into())), |it| it.1)
                     };
                     let mut call = Some(Box::pin(call) as packages::LocalFuture<Vec<u8>>);
@@ -164,15 +165,18 @@ fn told(end: Vec<u8>, room: usize) -> (u64, Vec<u8>) {
 /// nobody but the kernel which package of the core that is.
 const ATTACH: (&str, &str) = ("frames", "attach");
 
+fn relayed(input: &[u8]) -> Result<Relayed, Status> {
+    relay::decode(input).map_err(|_| Status::Invalid)
+}
+
 async fn invoke(
     stl: &Stl,
     uses_frames: impl Fn() -> bool,
     patience: u64,
-    input: &[u8],
+    what: Relayed,
     room: usize,
 ) -> Result<(u64, Vec<u8>), Status> {
-    let Relayed { service, method, arguments } =
-        relay::decode(input).map_err(|_| Status::Invalid)?;
+    let Relayed { service, method, arguments } = what;
     let stl = stl.with_patience(Duration::from_nanos(patience));
     let end = match (service.as_str(), method.as_str()) == ATTACH && !uses_frames() {
         true => Err(CallError::new(Status::Denied, "the manifest does not say `uses frames`")),
