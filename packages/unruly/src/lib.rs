@@ -135,7 +135,8 @@ fn bad_calls(acts: &dyn Acts) -> u64 {
         (TABLE, u64::MAX),
         (TABLE, USER_BYTES),
     ];
-    let numbers = [10, 11, 12, 255, 1 << 32, u64::MAX].map(|number| (number, NONE, NONE));
+    let unknown = SystemCall::COUNT as u64;
+    let numbers = [10, unknown, 255, 1 << 32, u64::MAX].map(|number| (number, NONE, NONE));
     let inputs = WILD.map(|span| (SystemCall::Log as u64, span, NONE));
     let outputs = WILD.map(|span| (SystemCall::Wait as u64, NONE, span));
     let read_only = [(SystemCall::Wait as u64, NONE, (TABLE, 64))];
