@@ -28,11 +28,12 @@ use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::string::String;
 use core::cell::{Cell, RefCell};
+use core::convert::Infallible;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use core::time::Duration;
 
 use nile_abi::call::{System, SystemCall};
-use nile_abi::{Instant, NodeId, Status};
+use nile_abi::{CoreId, Instant, NodeId, Status};
 use nile_interfaces::frames::{FrameCounts, FramesClient};
 use nile_interfaces::net::NetClient;
 use nile_net::apart::{User, Welcome};
@@ -70,10 +71,38 @@ pub const fn keep_bytes(connections: usize) -> u64 {
     nile_net::memory::words(connections) as u64 * 8
 }
 
+/// The exit codes of [`serve`]: the argument is no port; the network cannot be had, or fails.
+pub const NO_PORT: u64 = 1;
+/// See above.
+pub const NO_NETWORK: u64 = 3;
+
+/// What a package does that serves a port of the network: gives `body` the network of the package
+/// `name` and the port, until that fails; gives the exit code. The argument is the port, or nothing
+/// for the `usual` one; behind it there may be how many connections there can be at once.
+pub fn serve(
+    system: &dyn System,
+    (name, usual): (&str, u16),
+    argument: &[u8],
+    body: impl FnOnce(&Network<'_>, &Services, u16) -> NetResult<Infallible>,
+) -> u64 {
+    let Some((port, connections)) = port_and_connections(argument, usual) else {
+        let _ = crate::log!(system, "the argument is to be the port, or empty");
+        return NO_PORT;
+    };
+    let runtime = Runtime::new(system);
+    // Only calls between the package's own services would ask which core it is.
+    crate::with_services(&runtime, CoreId(0), |services| {
+        let network = Network::open(&runtime, services, name, connections);
+        let Err(error) = network.and_then(|network| body(&network, services, port));
+        let _ = crate::log!(system, "{error}");
+        NO_NETWORK
+    })
+}
+
 /// A server's argument: its port, or nothing for the usual one; behind it there may be how many
 /// connections there can be at once, where there is less memory than a manifest says. `None` if it
 /// is anything else.
-pub fn port_and_connections(argument: &[u8], usual: u16) -> Option<(u16, usize)> {
+fn port_and_connections(argument: &[u8], usual: u16) -> Option<(u16, usize)> {
     let mut words = core::str::from_utf8(argument).ok()?.split_whitespace();
     let port = words.next().map_or(Some(usual), |it| it.parse().ok().filter(|port| *port > 0));
     let connections = words.next().map_or(Some(CONNECTIONS), |it| it.parse().ok());

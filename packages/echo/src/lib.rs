@@ -8,17 +8,11 @@ extern crate alloc;
 
 use core::convert::Infallible;
 
-use nile_abi::CoreId;
 use nile_abi::call::System;
 use nile_user::net::{self, NetResult, Network, TcpListener, TcpStream, UdpSocket};
-use nile_user::{Runtime, log, with_services};
 
 /// The port if the argument names none.
 const PORT: u16 = 7;
-
-/// The exit code if the argument is no port, and if the network cannot be had or fails.
-const NO_PORT: u64 = 1;
-const NO_NETWORK: u64 = 3;
 
 /// Bytes that go back at once; the longest datagram is shorter.
 const PIECE: usize = 2048;
@@ -26,21 +20,7 @@ const PIECE: usize = 2048;
 /// Serves until it is stopped. The argument is the port, or nothing for 7; behind it there may be
 /// how many connections there can be at once.
 pub fn main(system: &dyn System, argument: &[u8]) -> u64 {
-    let Some((port, connections)) = net::port_and_connections(argument, PORT) else {
-        let _ = log!(system, "the argument is to be the port, or empty");
-        return NO_PORT;
-    };
-    let runtime = Runtime::new(system);
-    with_services(&runtime, CoreId(0), |services| {
-        let network = Network::open(&runtime, services, "echo", connections);
-        match network.and_then(|network| serve(&network, port)) {
-            Ok(never) => match never {},
-            Err(error) => {
-                let _ = log!(system, "{error}");
-                NO_NETWORK
-            }
-        }
-    })
+    net::serve(system, ("echo", PORT), argument, |network, _, port| serve(network, port))
 }
 
 fn serve(network: &Network<'_>, port: u16) -> NetResult<Infallible> {

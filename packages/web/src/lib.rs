@@ -20,37 +20,16 @@ pub mod request;
 mod server;
 pub mod session;
 
-use nile_abi::CoreId;
 use nile_abi::call::System;
-use nile_user::net::{self, Network};
-use nile_user::{Runtime, log, with_services};
+use nile_user::net;
 
 /// The port if the argument names none.
 const PORT: u16 = 80;
 
-/// The exit code if the argument is no port.
-const NO_PORT: u64 = 1;
-/// The exit code if the network cannot be had, or fails.
-const NO_NETWORK: u64 = 3;
-
 /// Serves until it is stopped. The argument is the port, or nothing for 80; behind it there may be
 /// how many connections there can be at once, where no manifest says how much memory there is.
 pub fn main(system: &dyn System, argument: &[u8]) -> u64 {
-    let Some((port, slots)) = net::port_and_connections(argument, PORT) else {
-        let _ = log!(system, "the argument is to be the port, or empty");
-        return NO_PORT;
-    };
-    let runtime = Runtime::new(system);
-    // Only calls between the package's own services would ask which core it is.
-    with_services(&runtime, CoreId(0), |services| {
-        let network = Network::open(&runtime, services, "web", slots);
-        let served = network.and_then(|network| server::serve(&network, services.stl(), port));
-        match served {
-            Ok(never) => match never {},
-            Err(error) => {
-                let _ = log!(system, "{error}");
-                NO_NETWORK
-            }
-        }
+    net::serve(system, ("web", PORT), argument, |network, services, port| {
+        server::serve(network, services.stl(), port)
     })
 }
