@@ -299,7 +299,8 @@ impl<'m> User<'m> {
 
     /// Takes no more connections to a port; those that there are go on.
     pub fn unlisten(&mut self, port: u16) {
-        if self.listens.remove(&port) == Some(Asked::Done) {
+        // Of one that was asked for again in a new session the answer may be on its way.
+        if self.listens.remove(&port).is_some_and(|it| it != Asked::Taken) {
             self.out.push_back(Say::Unlisten(port).cell());
         }
     }
@@ -418,5 +419,31 @@ impl<'m> Known<'m> {
             return Some(Say::Consumed { serial, consumed: stream.consumed() }.cell());
         }
         (how != self.closed && how != 0).then(|| Say::Close { serial, how }.cell())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::sync::atomic::AtomicU64;
+
+    #[test]
+    fn a_port_that_is_asked_for_again_is_given_back() {
+        let words: Vec<AtomicU64> =
+            (0..crate::memory::words(1)).map(|_| AtomicU64::new(0)).collect();
+        let mut user = User::new("user", Memory::new(&words, [1, 2]).unwrap());
+        user.listen(80);
+        let taken = Say::Listens { port: 80, taken: false }.cell();
+        assert_eq!(user.take(&taken), Ok(()));
+        user.begin();
+        assert_eq!(user.listens(80), Some(Asked::Waits));
+        user.unlisten(80);
+        let said: Vec<Cell> = core::iter::from_fn(|| user.tell()).collect();
+        assert_eq!(said.last(), Some(&Say::Unlisten(80).cell()));
+        user.listen(7);
+        assert_eq!(user.take(&Say::Listens { port: 7, taken: true }.cell()), Ok(()));
+        user.unlisten(7);
+        let said: Vec<Cell> = core::iter::from_fn(|| user.tell()).collect();
+        assert_eq!(said, [Say::Listen(7).cell()], "it was never the user's");
     }
 }
