@@ -5,25 +5,32 @@
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
 
 use nile_abi::{CoreId, Role, RoleSet, Status};
+use nile_bosml::Buffer as Handle;
 use nile_interfaces::core_manager::{self, CoreManagerClient};
 use nile_kernel::Core;
 use nile_platform::{CorePhase, Fault, Machine};
-use nile_stl::{CallError, CallResult, Start, Stl, service};
+use nile_stl::node::{from_call, in_call};
+use nile_stl::{CallError, CallResult, Registration, Start, Stl, all, service};
 
 use crate::arguments::Arguments;
 use crate::calls;
 use crate::conduct::{Findings, conduct, conducts};
+use crate::disk_calls::{claim, filled};
 
 /// How long a core may take to leave.
 const PATIENCE_MS: u32 = 5_000;
 
 /// Calls that go on at once.
 const CALLERS: u64 = 4;
+
+/// Bytes of a number in a buffer.
+const WORD: usize = 8;
 
 /// How long it is waited for what comes true by itself.
 const WAIT: Duration = Duration::from_secs(10);
@@ -55,6 +62,18 @@ impl Steady {
         host.sleep_until(host.now() + Duration::from_micros(micros)).await;
         number + 1
     }
+
+    /// The same, in a buffer of the pool.
+    #[stl_k(reply = "buffer", allow(operator, peer))]
+    async fn count(&self, buffer: Handle, number: u64) -> CallResult<Handle> {
+        let missing = || CallError::new(Status::NotFound, "no pool");
+        let pool = self.stl.node()?.pool().ok_or_else(missing)?;
+        let stale = |_| CallError::new(Status::Invalid, "a stale handle");
+        let mut buffer = pool.claim(from_call(buffer)).map_err(stale)?;
+        let next = self.add(number, number % 5 * 40).await;
+        buffer[..WORD].copy_from_slice(&next.to_le_bytes());
+        Ok(in_call(buffer.into_handle(WORD)))
+    }
 }
 
 /// Starts this core's part. Each core is renewed `rounds` times, more often than a core may end
@@ -62,17 +81,7 @@ impl Steady {
 pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     calls::serve(core);
     if !conducts(core) {
-        let owner = core.clone();
-        core.spawn(async move {
-            let Some(make) = REGISTRATION.kernel else { return };
-            while let Err(error) = owner.stl().publish(&REGISTRATION, make).await {
-                if error.status != Status::Dead {
-                    return owner.machine().log(format_args!("no service: {error}"));
-                }
-                owner.sleep(Duration::from_millis(1)).await;
-            }
-        });
-        return;
+        return publish(core, &REGISTRATION);
     }
     let (rounds, core) = (arguments.number("rounds", 12), core.clone());
     conduct(&core.clone(), "leaving", move |findings| async move {
@@ -82,34 +91,106 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     });
 }
 
+/// Has this core offer a service.
+pub fn publish<M: Machine>(core: &Core<M>, service: &'static Registration) {
+    let owner = core.clone();
+    core.spawn(async move {
+        let Some(make) = service.kernel else { return };
+        while let Err(error) = owner.stl().publish(service, make).await {
+            if error.status != Status::Dead {
+                return owner.machine().log(format_args!("no service: {error}"));
+            }
+            owner.sleep(Duration::from_millis(1)).await;
+        }
+    });
+}
+
+/// Whether there is somebody to call at each moment.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Who {
+    Somebody,
+    MayBeNobody,
+}
+
 /// What the callers have found.
 #[derive(Default)]
-struct Calls {
+pub struct Calls {
     made: Cell<u64>,
+    nobody: Cell<u64>,
     wrong: RefCell<Vec<String>>,
     is_over: Cell<bool>,
     callers: Cell<u64>,
 }
 
-/// Calls without rest, by name.
-async fn call<M: Machine>(core: Core<M>, calls: Rc<Calls>) {
-    let stl = core.stl();
+impl Calls {
+    /// So many callers begin.
+    pub fn begin<M: Machine>(core: &Core<M>, callers: u64, who: Who) -> Rc<Calls> {
+        let calls = Rc::new(Calls::default());
+        calls.callers.set(callers);
+        for _ in 0..callers {
+            core.spawn(call(core.clone(), calls.clone(), who));
+        }
+        calls
+    }
+
+    /// They end: each call was answered.
+    pub async fn end<M: Machine>(&self, core: &Core<M>, findings: &Findings) {
+        self.is_over.set(true);
+        findings.check(until(core, || self.callers.get() == 0).await, format_args!("calls go on"));
+        let wrong = self.wrong.borrow();
+        let first = wrong.first();
+        findings.check(first.is_none(), format_args!("{} calls are lost: {first:?}", wrong.len()));
+        findings.check(self.made.get() > 20, format_args!("only {} calls", self.made.get()));
+        findings.figure("calls", self.made.get());
+        if self.nobody.get() > 0 {
+            findings.figure("nobody", self.nobody.get());
+        }
+    }
+}
+
+/// Calls without rest, by name. If there `may_be_nobody` who offers it, the call is made later.
+async fn call<M: Machine>(core: Core<M>, calls: Rc<Calls>, who: Who) {
     while !calls.is_over.get() {
         let number = calls.made.get();
         calls.made.set(number + 1);
-        let client = SteadyClient::find(&stl).await;
-        let result = match client {
-            Ok(client) => client.add(number, number % 3 * 100).await,
-            Err(error) => Err(error),
-        };
-        if !matches!(result, Ok(next) if next == number + 1) {
+        let result = one(&core, number).await;
+        if who == Who::MayBeNobody && result.as_ref().is_err_and(is_nobody) {
+            calls.nobody.set(calls.nobody.get() + 1);
+            core.sleep(Duration::from_micros(200)).await;
+        } else if !matches!(result, Ok(next) if next == number + 1) {
             calls.wrong.borrow_mut().push(format!("call {number}: {result:?}"));
         }
     }
     calls.callers.set(calls.callers.get() - 1);
 }
 
-async fn until<M: Machine>(core: &Core<M>, holds: impl Fn() -> bool) -> bool {
+/// One call: by value, or with a buffer of the pool if the node has one.
+async fn one<M: Machine>(core: &Core<M>, number: u64) -> CallResult<u64> {
+    let client = SteadyClient::find(&core.stl()).await?;
+    let Some(pool) = core.pool().filter(|_| number % 3 == 2) else {
+        return client.add(number, number % 3 * 100).await;
+    };
+    let sent = filled(pool, number as u8, WORD)?;
+    let back = client.count(sent, number).await;
+    let back = back.inspect_err(|_| drop(pool.claim(from_call(sent))))?;
+    let buffers = claim(pool, vec![back])?;
+    let word = buffers.first().and_then(|buffer| buffer.first_chunk::<WORD>());
+    Ok(word.map_or(0, |word| u64::from_le_bytes(*word)))
+}
+
+/// Whether the core had left, or was about to, and had not looked at the call.
+pub fn was_not_begun(error: &CallError) -> bool {
+    let why = ["the instance is gone", "the core has left"];
+    error.status == Status::Dead && why.contains(&&*error.message)
+}
+
+/// The layer says so where nothing was done, and no other instance was found.
+fn is_nobody(error: &CallError) -> bool {
+    error.status == Status::NotFound || was_not_begun(error)
+}
+
+/// Whether it holds some time soon.
+pub async fn until<M: Machine>(core: &Core<M>, holds: impl Fn() -> bool) -> bool {
     let limit = core.now() + WAIT;
     while !holds() {
         if core.now() > limit {
@@ -125,7 +206,7 @@ fn is<T>(result: &CallResult<T>, status: Status) -> bool {
 }
 
 /// Waits until a core's instance is found.
-async fn steady_on(stl: &Stl, core: CoreId) -> CallResult<SteadyClient> {
+pub async fn steady_on(stl: &Stl, core: CoreId) -> CallResult<SteadyClient> {
     let host = stl.host();
     let limit = host.now() + WAIT;
     loop {
@@ -143,11 +224,7 @@ async fn check<M: Machine>(core: &Core<M>, findings: &Findings, rounds: u64) -> 
     for other in &others {
         steady_on(&stl, *other).await?;
     }
-    let calls = Rc::new(Calls::default());
-    calls.callers.set(CALLERS);
-    for _ in 0..CALLERS {
-        core.spawn(call(core.clone(), calls.clone()));
-    }
+    let calls = Calls::begin(core, CALLERS, Who::Somebody);
     let board = core.machine().board();
     let mut spans = Vec::new();
     for round in 0..rounds {
@@ -176,13 +253,7 @@ async fn check<M: Machine>(core: &Core<M>, findings: &Findings, rounds: u64) -> 
         away(core, &manager, findings, (one, other, workers.len())).await?;
     }
     refusals(core, &manager, findings, &others).await?;
-    calls.is_over.set(true);
-    findings.check(until(core, || calls.callers.get() == 0).await, format_args!("calls go on"));
-    let wrong = calls.wrong.borrow();
-    let first = wrong.first();
-    findings.check(first.is_none(), format_args!("{} calls are lost: {first:?}", wrong.len()));
-    findings.check(calls.made.get() > 20, format_args!("only {} calls", calls.made.get()));
-    findings.figure("calls", calls.made.get());
+    calls.end(core, findings).await;
     Ok(())
 }
 
@@ -209,6 +280,15 @@ async fn away<M: Machine>(
     let ended = manager.end_core(one.0).await;
     findings.check(is(&ended, Status::Dead), format_args!("ended while away: {ended:?}"));
     if workers == 2 {
+        manager.call_back(one.0).await?;
+        let both = [one, other].map(|core| manager.send_away(core.0, PATIENCE_MS));
+        let both = all(both).await;
+        let stay = both.iter().filter(|it| it.is_err()).count();
+        findings.check(stay == 1, format_args!("both workers are sent away at once: {both:?}"));
+        manager.call_back(other.0).await?;
+        let again = manager.send_away(one.0, PATIENCE_MS).await;
+        let is_away = again.is_ok() || is(&again, Status::Dead);
+        findings.check(is_away, format_args!("sent away once more: {again:?}"));
         let last = manager.send_away(other.0, PATIENCE_MS).await;
         findings.check(is(&last, Status::Denied), format_args!("the last worker: {last:?}"));
     }
@@ -219,14 +299,15 @@ async fn away<M: Machine>(
     findings.check(now == turns, format_args!("it ran {} passes in {span:?}", now - turns));
     manager.call_back(one.0).await?;
     let record = board.record(one);
-    let back = record.phase() == CorePhase::Running && record.generation() == before.next();
+    let now = record.generation();
+    let back = record.phase() == CorePhase::Running && now > before;
     findings.check(back, format_args!("{} {}", record.generation(), record.phase().name()));
     let client = steady_on(&stl, one).await?;
     let sum = client.add(1, 0).await?;
     findings.check(sum == 2, format_args!("it answers {sum}"));
     // One that is there is as it was.
     manager.call_back(one.0).await?;
-    findings.check(record.generation() == before.next(), format_args!("it began once more"));
+    findings.check(record.generation() == now, format_args!("it began once more"));
     Ok(())
 }
 

@@ -47,6 +47,7 @@
 //! | `bulk`            | buffers between nodes: whole, in any number, and `Dead` when it is so  |
 //! | `dataset-nodes`   | datasets come from another node whole, or leave nothing                |
 //! | `leaving`         | cores leave as planned and come back, and no call is lost              |
+//! | `shifting`        | cores leave, come and change roles at any moment, and no call is lost  |
 //! | `roles`           | a disk goes to another core and back; callers see the same disk        |
 //! | `graph`           | edges come in any order; ranks are no more wrong than they say        |
 //! | `graph-kept`      | what a graph has acknowledged is in, once, whenever its core ends      |
@@ -123,6 +124,7 @@ mod registry_restart;
 mod restart;
 mod roles;
 mod rpc_cost;
+mod shifting;
 mod slices;
 mod sweeps;
 mod system_call;
@@ -142,7 +144,7 @@ use nile_platform::Misbehave;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 63] = [
+pub const PROGRAMS: [&str; 64] = [
     "boot",
     "ping",
     "restart",
@@ -187,6 +189,7 @@ pub const PROGRAMS: [&str; 63] = [
     "package-lasting",
     "registry-restart",
     "leaving",
+    "shifting",
     "roles",
     "graph",
     "graph-kept",
@@ -233,7 +236,10 @@ pub fn check(program: &str) -> Result<(), String> {
 /// Whether a program runs packages, which the node must have been given.
 pub fn needs_packages(program: &str) -> bool {
     program.starts_with("package")
-        || matches!(program, "greedy" | "jobs" | "neighbours" | "slices" | "unruly" | "system-call")
+        || matches!(
+            program,
+            "greedy" | "jobs" | "neighbours" | "shifting" | "slices" | "unruly" | "system-call"
+        )
 }
 
 /// Whether a program is for nodes of a cluster: one node alone has nothing to do in it, or does not
@@ -261,7 +267,7 @@ pub fn needs_supervisor(program: &str) -> bool {
 /// How many disks a program's node must have at least, of 8 MiB at least.
 pub fn disks(program: &str) -> usize {
     match program {
-        "roles" => 2,
+        "roles" | "shifting" => 2,
         "datasets" | "graph-kept" | "greedy" | "interrupts" | "jobs" => 1,
         _ => program.starts_with("disk").into(),
     }
@@ -318,6 +324,7 @@ fn start<M: Misbehave>(core: &Core<M>, command: &str) {
         "bulk" => bulk::start(core, &arguments),
         "dataset-nodes" => dataset_nodes::start(core, &arguments),
         "leaving" => leaving::start(core, &arguments),
+        "shifting" => shifting::start(core, &arguments),
         "roles" => roles::start(core, &arguments),
         "graph" => graph::start(core, &arguments),
         "graph-kept" => graph_kept::start(core, &arguments),

@@ -27,6 +27,7 @@ use crate::arguments::Arguments;
 use crate::calls;
 use crate::conduct::{Findings, conduct, conducts};
 use crate::disk_calls::{claim, content, filled, hand_over};
+use crate::leaving::was_not_begun;
 use crate::talk::Talk;
 
 /// The tag of who asks a core whether it could run a package, once it has computed for so many
@@ -154,12 +155,6 @@ async fn load<M: Machine>(core: Core<M>, name: String, at: u64, load: Rc<Load>) 
         }
     }
     load.callers.set(load.callers.get() - 1);
-}
-
-/// Whether the core had left, or was about to, and had not looked at the call.
-fn was_not_begun(error: &CallError) -> bool {
-    let why = ["the instance is gone", "the core has left"];
-    error.status == Status::Dead && why.contains(&&*error.message)
 }
 
 /// Frees the buffers of a call that has failed before its service took them.

@@ -28,7 +28,7 @@ use crate::interrupt::causes;
 /// The cores' records are its state.
 pub struct CoreManager {
     stl: Stl,
-    /// Whether a core's roles or image are being changed.
+    /// Whether a core is being sent away, or its roles or image are being changed.
     changes: Rc<Cell<bool>>,
 }
 
@@ -135,6 +135,8 @@ impl CoreManagerKernel for CoreManager {
     }
 
     async fn send_away(&self, core: u16, patience_ms: u32) -> CallResult<()> {
+        // Of two that are sent away at once, each would count the other as one that stays.
+        self.is_free()?;
         let worker = RoleSet::EMPTY.with(Role::Worker);
         if self.state_of(core)?.roles != worker {
             let what = format!(
@@ -152,8 +154,8 @@ impl CoreManagerKernel for CoreManager {
             let what = format!("core {core} is the node's last worker, and one stays");
             return Err(CallError::new(Status::Denied, what));
         }
-        self.is_free()?;
-        leave(&self.stl, core, Duration::from_millis(patience_ms.into()), true).await
+        let (stl, patience) = (self.stl.clone(), Duration::from_millis(patience_ms.into()));
+        self.change(async move { leave(&stl, core, patience, true).await }).await
     }
 
     async fn call_back(&self, core: u16) -> CallResult<()> {
@@ -219,7 +221,7 @@ impl CoreManager {
     /// Cores that leave for a change come back by it alone.
     fn is_free(&self) -> CallResult<()> {
         if self.changes.get() {
-            let what = "a core's roles or image are being changed: ask again in a moment";
+            let what = "another core is being sent away or changed: ask again in a moment";
             return Err(CallError::new(Status::Busy, what));
         }
         Ok(())

@@ -67,6 +67,7 @@ fn all_hold_on(machine: &str) {
             "ticked" => Some(&ticks),
             "pool" | "package-buffers" | "disks" | "graph-kept" => Some(&pool),
             "roles" => Some(&roles),
+            "shifting" => Some(&pool),
             "datasets" => Some(&store),
             "greedy" | "jobs" => Some(&small),
             _ => None,

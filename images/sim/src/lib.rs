@@ -5,6 +5,8 @@
 //! simulate nodes.
 #![forbid(unsafe_code)]
 
+mod shifting;
+
 use nile_abi::call::{Answer, System};
 use nile_abi::{Status, VirtAddr};
 use nile_kernel::{Config, Core};
@@ -16,6 +18,8 @@ use nile_platform_sim::options::Program;
 use nile_platform_sim::{Misbehaviour, SimMachine, compute, misbehave, raw_call};
 use nile_scenarios::Scenarios;
 use nile_unruly::{AT_BYTES, Act, Acts, NOT_STOPPED, Span};
+
+pub use shifting::shifting;
 
 /// Every package of the project: what `Options::packages` takes.
 pub const PACKAGES: [(&str, Program); 18] = [

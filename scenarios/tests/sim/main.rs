@@ -4,6 +4,7 @@
 //! * [`packages`]: those of packages, linked in.
 //! * [`cluster`]: several nodes with a switch between them.
 //! * [`hostile`]: packages that mean harm.
+//! * [`shifting`]: cores that leave, come and change roles.
 //! * [`interleavings`]: what was wrong once.
 
 mod cluster;
@@ -11,6 +12,7 @@ mod hostile;
 mod interleavings;
 mod packages;
 mod scenarios;
+mod shifting;
 
 use std::time::Duration;
 

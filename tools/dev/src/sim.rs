@@ -1,6 +1,8 @@
 //! `nile sim SCENARIO`: the cluster's protocols and whole jobs, simulated with faults. A seed that
 //! fails is printed as the command that repeats it.
 
+mod shifting;
+
 use nile_simulations::{Options, Report, SCENARIOS, Scenario};
 
 use nile_cli::args::Sim;
@@ -39,7 +41,7 @@ pub fn check(options: &Sim) -> Result<(), Failure> {
 
 fn find(options: &Sim) -> Result<&'static Scenario, Failure> {
     let name = options.scenario.as_str();
-    let all = || SCENARIOS.iter().chain([&nile_terasort_simulation::SCENARIO]);
+    let all = || SCENARIOS.iter().chain([&shifting::SCENARIO, &nile_terasort_simulation::SCENARIO]);
     all().find(|scenario| scenario.name == name).ok_or_else(|| {
         let names: Vec<&str> = all().map(|scenario| scenario.name).collect();
         Failure::request(format!("no simulation `{name}`; {}", suggestion(name, names)))
@@ -70,7 +72,9 @@ fn describe(report: &Report) -> String {
 fn replay(report: &Report, seed: u64) -> String {
     let senders = report.senders.map(|senders| format!(" --senders {senders}"));
     let Report { scenario, nodes, .. } = report;
-    format!("./nile sim {scenario} --seed {seed} --nodes {nodes}{}", senders.unwrap_or_default())
+    // What one node does cannot be done by more.
+    let nodes = (*nodes > 1).then(|| format!(" --nodes {nodes}")).unwrap_or_default();
+    format!("./nile sim {scenario} --seed {seed}{nodes}{}", senders.unwrap_or_default())
 }
 
 #[cfg(test)]

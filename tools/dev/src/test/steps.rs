@@ -226,6 +226,13 @@ pub const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "sim-shifting",
+        what: "cores that leave, come and change roles at any moment, 100 seeds",
+        command: "./nile sim shifting --runs 100",
+        lane: Lane::Waits,
+        ..STEP
+    },
+    Step {
         name: "sim-terasort",
         what: "whole jobs on nodes that are killed or cut off in every phase, 48 seeds",
         command: "./nile sim terasort --runs 48",
@@ -497,6 +504,14 @@ pub const STEPS: &[Step] = &[
         what: "roles that follow a day's work, ten days",
         command: "./nile sim roles --runs 10",
         environment: RELEASE,
+        limit_seconds: 1800,
+        long: true,
+        ..STEP
+    },
+    Step {
+        name: "sim-shifting-long",
+        what: "cores that leave, come and change roles at any moment, 10,000 seeds",
+        command: "./nile sim shifting --runs 10000",
         limit_seconds: 1800,
         long: true,
         ..STEP
