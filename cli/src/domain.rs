@@ -2,9 +2,10 @@
 //!
 //! * [`args`]: what can be said; [`ledger`]: the ledger's file; [`carry`]: what a command does on a
 //!   hosted machine; [`cores`]: which cores a domain uses there; [`pc`]: what it does on a PC;
-//!   `show`: what is said of domains.
+//!   `show`: what is said of domains; `attack`: what the guard of a PC is for.
 
 pub mod args;
+mod attack;
 pub mod carry;
 pub mod cores;
 pub mod ledger;
@@ -37,6 +38,7 @@ pub fn run(options: &Domain) -> Result<(), Failure> {
             max_cores,
             max_memory,
             priority,
+            no_guard,
             dry_run,
             options,
         } => {
@@ -44,7 +46,7 @@ pub fn run(options: &Domain) -> Result<(), Failure> {
             let most = max_cores.unwrap_or(*cores);
             let units = (1, units(max_memory.unwrap_or(*memory))?);
             let limits = Limits { cores: (least, most), units, priority: *priority };
-            create(*name, *cores, *memory, limits, *dry_run, options)
+            create(*name, *cores, *memory, limits, !no_guard, *dry_run, options)
         }
         DomainAction::List(options) => {
             let (folder, record) = carry::folder_with_supervisor(&options.which)?;
@@ -81,6 +83,7 @@ pub fn run(options: &Domain) -> Result<(), Failure> {
             said(options, &json!({ "destroyed": name.as_str() }), &format!("destroyed: {name}"))
         }
         DomainAction::Restart { name, force, options } => restart(*name, *force, options),
+        DomainAction::Attack(options) => attack::run(options),
         DomainAction::Logs { name, lines, follow, query } => {
             let (node, query) = (Said::Domain(*name, None), query.clone());
             logs::run(&Logs { node, lines: *lines, follow: *follow, query })
@@ -117,6 +120,7 @@ fn create(
     cores: u16,
     memory: Bytes,
     limits: Limits,
+    is_guarded: bool,
     dry_run: bool,
     options: &Options,
 ) -> Result<(), Failure> {
@@ -126,6 +130,9 @@ fn create(
     let is_pc = pc::is_one(&record);
     if !is_pc && limits.units.1 != units {
         return Err(Failure::request("--max-memory: the memory of a hosted domain stays as it is"));
+    }
+    if !is_pc && !is_guarded {
+        return Err(Failure::request("--no-guard: a hosted domain has no guard but Linux"));
     }
     if !dry_run && !is_pc {
         node::hosted(false)?;
@@ -139,7 +146,7 @@ fn create(
     Failure::at_signals()?;
     let create = Create { name, cores, units, limits, device: None };
     if is_pc {
-        let made = pc::create(&folder, &create, dry_run)?;
+        let made = pc::create(&folder, &create, is_guarded, dry_run)?;
         return match dry_run {
             true => would_be(name, made.place, &made.cores, memory, options),
             false => pc::tell(&folder, name, options.json),
@@ -185,18 +192,18 @@ fn would_be(
 /// Ends a domain and makes it anew.
 fn restart(name: Name, force: bool, options: &Options) -> Result<(), Failure> {
     let (folder, record) = carry::folder_with_supervisor(&options.which)?;
-    let again = if pc::is_one(&record) {
+    let (again, is_guarded) = if pc::is_one(&record) {
         pc::wanted(&folder, name)?
     } else {
         let again = carry::wanted(&ledger::open(&folder)?, name)?;
         begin(options)?.carry_out(&Command::Destroy { name, force })?;
-        again
+        (again, true)
     };
     if pc::is_one(&record) {
         pc::destroy(&folder, name, force)?;
     }
     let Create { cores, units, limits, .. } = again;
-    create(name, cores, show::memory(units), limits, false, options)
+    create(name, cores, show::memory(units), limits, is_guarded, false, options)
 }
 
 /// Refuses a range of cores that a configuration which says roles does not allow: a core that comes

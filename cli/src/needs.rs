@@ -219,6 +219,7 @@ pub fn of_users(command: &Command) -> Result<Vec<Need>, Failure> {
             {
                 vec![Need::Hosted]
             }
+            DomainAction::Attack(options) if !options.list => vec![Need::Qemu, Need::Scenarios],
             _ => vec![],
         },
         Command::Status(_)

@@ -5,6 +5,7 @@
 //! * [`supervise`]: the supervisor's loop; [`guest`]: what runs in a domain; `resize`: memory comes
 //!   and goes while a domain runs.
 
+pub mod attacks;
 pub mod guest;
 mod resize;
 mod supervise;

@@ -52,6 +52,7 @@
 //! | `graph`           | edges come in any order; ranks are no more wrong than they say        |
 //! | `graph-kept`      | what a graph has acknowledged is in, once, whenever its core ends      |
 //! | `domains`         | domains come and go on cores and memory of the same machine             |
+//! | `domain-attacks`  | a domain reaches for what is not its own, and gets nowhere              |
 //! | `domain`          | nothing: a domain that does what its supervisor says                    |
 //! | `sweeps`          | names without a history are adopted once, whoever races; `away=1`: what |
 //! |                   | was removed while a node was cut off goes when it is back              |
@@ -144,7 +145,7 @@ use nile_platform::Misbehave;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 64] = [
+pub const PROGRAMS: [&str; 65] = [
     "boot",
     "ping",
     "restart",
@@ -194,6 +195,7 @@ pub const PROGRAMS: [&str; 64] = [
     "graph",
     "graph-kept",
     "domains",
+    "domain-attacks",
     "domain",
     "idle-nodes",
     "cluster",
@@ -261,7 +263,7 @@ pub fn needs_cluster(program: &str) -> bool {
 
 /// Whether a program is for a node that supervises its machine, or for a domain of one.
 pub fn needs_supervisor(program: &str) -> bool {
-    matches!(program, "domains" | "domain")
+    matches!(program, "domains" | "domain-attacks" | "domain")
 }
 
 /// How many disks a program's node must have at least, of 8 MiB at least.
@@ -329,6 +331,7 @@ fn start<M: Misbehave>(core: &Core<M>, command: &str) {
         "graph" => graph::start(core, &arguments),
         "graph-kept" => graph_kept::start(core, &arguments),
         "domains" => domains::start(core, &arguments),
+        "domain-attacks" => domains::attacks::start(core, &arguments),
         "domain" => domains::guest::start(core),
         "sweeps" => sweeps::start(core, &arguments),
         "web" => web::start(core, &arguments),

@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use nile_abi::{CoreId, Instant, PhysAddr, Status};
 use nile_domain::{
-    Action, Command, Deadlines, DomainId, Extent, Happened, Ledger, Lifecycle, Message, Name,
+    Action, Command, Deadlines, DomainId, Extent, Happened, Ledger, Lifecycle, Look, Message, Name,
     Phase, Refused, RequestId, Sizes, Supervisor, Thing, UNIT, Words,
 };
 use nile_ring::Region;
@@ -47,7 +47,7 @@ pub enum Pace {
 /// The words of the ledger, in memory that outlives this core's incarnation.
 pub struct LedgerWords(Region);
 
-impl Words for LedgerWords {
+impl Look for LedgerWords {
     fn count(&self) -> usize {
         self.0.words().len()
     }
@@ -55,7 +55,9 @@ impl Words for LedgerWords {
     fn load(&self, at: usize) -> u64 {
         self.0.words()[at].load(Ordering::Acquire)
     }
+}
 
+impl Words for LedgerWords {
     fn store(&mut self, at: usize, word: u64) {
         self.0.words()[at].store(word, Ordering::Release);
     }

@@ -102,6 +102,8 @@ pub struct Domain {
     pub memory: u64,
     /// Bytes that it can have at most.
     pub most_memory: u64,
+    /// Whether the machine's guard keeps it to that, on a PC.
+    pub is_guarded: bool,
 }
 
 impl Domain {

@@ -244,8 +244,13 @@ pub fn write_config(folder: &Folder, record: &Record, node: &Node) -> Result<Pat
          [network]\n{protection}\n"
     );
     let common = read(COMMON)?;
+    let without_guard = "\n[domain]\nguard = false\n";
     let roles = match &node.domain {
-        Some(domain) => roles_of_domain(folder, &common, domain.bounds)?,
+        Some(domain) => {
+            let roles = roles_of_domain(folder, &common, domain.bounds)?;
+            let is_open = node.machine == Kind::Qemu && !domain.is_guarded;
+            roles + if is_open { without_guard } else { "" }
+        }
         None if record.shared.is_some() && node.machine == Kind::Qemu => {
             let (cores, memory) = (record.cores, record.memory >> 20);
             format!("\n[supervisor]\ncores = {cores}\nmemory = \"{memory}M\"\n")

@@ -40,6 +40,9 @@ pub enum DomainAction {
         /// When no core is free, it gets cores of domains with a lower number.
         #[arg(long, value_name = "0-255", default_value_t = 0)]
         priority: u8,
+        /// On a PC: without the guard that keeps it to what it has, as a control.
+        #[arg(long)]
+        no_guard: bool,
         /// Show what it would get, and change nothing.
         #[arg(long)]
         dry_run: bool,
@@ -115,6 +118,9 @@ pub enum DomainAction {
         #[command(flatten)]
         options: Options,
     },
+    /// Have a domain of a machine in QEMU, made for that, reach for what is not its own: guarded,
+    /// and without a guard, as a control.
+    Attack(AttackOptions),
     /// Show the last lines of a domain's log.
     Logs {
         /// Which.
@@ -128,6 +134,18 @@ pub enum DomainAction {
         #[command(flatten)]
         query: Query,
     },
+}
+
+#[derive(Args)]
+pub struct AttackOptions {
+    /// This attack alone.
+    pub name: Option<String>,
+    /// Show the attacks, and make none.
+    #[arg(long)]
+    pub list: bool,
+    /// Print one JSON document and nothing else.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// How many cores a domain is to have: so many, or so many more or fewer.

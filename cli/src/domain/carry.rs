@@ -217,6 +217,7 @@ impl Carrier {
             bounds: self.limits.cores,
             memory: u64::from(ledger.units_with(|it| it.is_own(id.slot))) * UNIT,
             most_memory: u64::from(self.limits.units.1) * UNIT,
+            is_guarded: false,
         };
         let node = Node {
             id: node_of(id),

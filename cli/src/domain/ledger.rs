@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-use nile_domain::{Ledger, Sizes, UNIT, Words};
+use nile_domain::{Ledger, Look, Sizes, UNIT, Words};
 
 use crate::advice;
 use crate::cluster::args::OF_SUPERVISOR;
@@ -23,7 +23,7 @@ pub struct FileWords {
     pub failed: Option<io::Error>,
 }
 
-impl Words for FileWords {
+impl Look for FileWords {
     fn count(&self) -> usize {
         self.words.count()
     }
@@ -31,7 +31,9 @@ impl Words for FileWords {
     fn load(&self, at: usize) -> u64 {
         self.words.load(at)
     }
+}
 
+impl Words for FileWords {
     fn store(&mut self, at: usize, word: u64) {
         self.words.store(at, word);
         // After a failure nothing more is stored: stores happen in their order.

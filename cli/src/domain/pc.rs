@@ -65,7 +65,12 @@ fn claim(folder: &Folder) -> Result<(Claim, Record), Failure> {
 }
 
 /// Makes a domain and waits until it is up, or says what it would get.
-pub fn create(folder: &Folder, create: &Create, dry_run: bool) -> Result<DomainEntry, Failure> {
+pub fn create(
+    folder: &Folder,
+    create: &Create,
+    is_guarded: bool,
+    dry_run: bool,
+) -> Result<DomainEntry, Failure> {
     let (_claim, mut record) = claim(folder)?;
     let Limits { cores: (least_cores, most_cores), units: (_, most_units), priority } =
         create.limits;
@@ -89,6 +94,7 @@ pub fn create(folder: &Folder, create: &Create, dry_run: bool) -> Result<DomainE
         bounds: (least_cores, most_cores),
         memory: u64::from(plan.units) * UNIT,
         most_memory: u64::from(most_units) * UNIT,
+        is_guarded,
     };
     let node = Node {
         id: node_of_place(plan.place),
@@ -192,8 +198,8 @@ fn forget(folder: &Folder, record: &mut Record, node: u32) -> Result<(), Failure
     folder.set_record(record)
 }
 
-/// What makes a domain anew as it is, or was.
-pub fn wanted(folder: &Folder, name: Name) -> Result<Create, Failure> {
+/// What makes a domain anew as it is, or was, and whether it is guarded.
+pub fn wanted(folder: &Folder, name: Name) -> Result<(Create, bool), Failure> {
     let record = folder.record()?;
     let node = record.domain(name.as_str())?;
     let none = || Failure::request(format!("no domain `{name}`"));
@@ -203,7 +209,7 @@ pub fn wanted(folder: &Folder, name: Name) -> Result<Create, Failure> {
     let priority = entry.map_or(0, |it| it.priority);
     let limits = own.limits(priority);
     let (cores, units) = (own.cores.len() as u16, (own.memory / UNIT) as u32);
-    Ok(Create { name, cores, units, limits, device: None })
+    Ok((Create { name, cores, units, limits, device: None }, own.is_guarded))
 }
 
 /// Says what a domain has.

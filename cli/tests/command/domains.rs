@@ -3,9 +3,11 @@
 
 use std::fs;
 
+use nile_platform::Attack;
 use serde_json::{Value, json};
 
 use crate::cluster::{Place, refused, send, until};
+use crate::critical;
 use crate::support::{Said, launcher, launcher_again, root, run};
 
 /// A cluster with a supervisor, which has the cores 1 to 3 and 192 MiB to give.
@@ -254,6 +256,48 @@ fn domains_come_and_go_on_a_pc() {
     let report: Value = serde_json::from_str(&said.out).expect("one JSON document");
     assert_eq!(report["program"]["passed"], true, "{}", report["program"]);
     assert_eq!(report["cores"].as_array().unwrap().len(), 1, "the others are domains'");
+}
+
+#[test]
+fn what_a_domain_reaches_for_stays_as_it_was_but_without_a_guard() {
+    let said = run(&mut launcher(), &["domain", "attack", "--json"]).expect(0);
+    let document: Value = serde_json::from_str(&said.out).expect("one JSON document");
+    let attacks = document["attacks"].as_array().unwrap();
+    assert!(attacks.len() >= 42, "{document}");
+    for it in attacks {
+        assert_eq!(it["broken"], false, "{it}");
+        // Nobody could tell of a machine that is off.
+        let ends_it = it["broken_without"].is_null();
+        assert!(ends_it || it["broken_without"] == true, "{it}");
+    }
+    let ends = attacks.iter().filter(|it| it["broken_without"].is_null()).count();
+    assert_eq!(ends, 5, "{document}");
+
+    // The controls of these: the machine says no more.
+    let config = tempfile::NamedTempFile::new().unwrap();
+    fs::write(config.path(), SUPERVISOR).unwrap();
+    for attack in ["reset-machine", "fast-reset", "reset-by-keyboard", "switch-off", "triple-fault"]
+    {
+        let number = Attack::ALL.into_iter().find(|it| it.name() == attack).unwrap() as u8;
+        let mut boot = launcher_again();
+        boot.args(["boot", "--json", "--machine", "qemu", "--cores", "3", "--memory", "256M"]);
+        boot.arg("--program").arg(format!("domain-attacks control=1 attack={number}"));
+        let said = run(boot.arg("--config").arg(config.path()), &[]);
+        assert_ne!(said.status, Some(0), "{attack}: {}", said.out);
+        assert_eq!(said.out, "", "{attack}: the machine went on");
+    }
+
+    // What could undo all this stands in one place of the kernel's code.
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into);
+    let image = target.join("x86_64-unknown-linux-gnu/bare/nile-bare-scenarios");
+    let found = critical::found(&image);
+    let elsewhere: Vec<_> = found.iter().filter(|(_, is_allowed)| !is_allowed).collect();
+    assert_eq!(elsewhere.len(), 0, "{elsewhere:?}");
+    // Its control: there are some of each kind to find.
+    for kind in ["wrmsr", "mov    cr0", "mov    cr3", "mov    cr4", "lgdt", "lidt", "ltr", "out "] {
+        assert!(found.iter().any(|(it, _)| it.contains(kind)), "no {kind} in {found:?}");
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod boot;
 mod cluster;
 mod compose;
 mod cores;
+mod critical;
 mod datasets;
 mod deploy;
 mod determinism;

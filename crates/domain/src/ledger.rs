@@ -9,13 +9,24 @@ use crate::domain::{Domain, DomainId, Lifecycle, Row};
 use crate::extent::Extent;
 use crate::name::Name;
 use crate::refused::Thing;
-use crate::words::{DOMAINS, Holding, Party, Phase, Sizes, Words};
+use crate::words::{DOMAINS, Holding, Look, Party, Phase, Sizes, Words};
 
 /// Who owns which core, unit of memory and device of a machine. Each has one owner at any moment.
 #[derive(Clone, Debug)]
 pub struct Ledger<W> {
     words: W,
     sizes: Sizes,
+}
+
+/// Whether a domain has something, or has yet to give it back, as the ledger in these words says,
+/// which somebody else changes meanwhile: what a domain's guard asks.
+pub fn has(words: &impl Look, domain: DomainId, thing: Thing) -> bool {
+    let Some(sizes) = Sizes::read(words).filter(|it| it.are(thing)) else { return false };
+    let holding = Holding::from_word(words.load(sizes.place(thing)));
+    holding.is_some_and(|it| {
+        let is_out = matches!(it.phase, Phase::Free | Phase::Dirty);
+        it.is_of(domain.slot) && it.generation == domain.generation && !is_out
+    })
 }
 
 /// A word of the ledger says what none of its words says.
@@ -227,11 +238,7 @@ impl<W: Words> Ledger<W> {
     }
 
     fn place(&self, thing: Thing) -> usize {
-        match thing {
-            Thing::Core(core) => self.sizes.core(core),
-            Thing::Unit(unit) => self.sizes.unit(unit),
-            Thing::Device(device) => self.sizes.device(device),
-        }
+        self.sizes.place(thing)
     }
 }
 

@@ -35,14 +35,14 @@ pub use cell::{CELL, Malformed};
 pub use command::{Command, Create, Resize};
 pub use domain::{Domain, DomainId, Lifecycle, Limits};
 pub use extent::{Extent, UNIT};
-pub use ledger::{Damaged, Ledger};
+pub use ledger::{Damaged, Ledger, has};
 pub use managing::{Act, Managing};
 pub use message::Message;
 pub use name::{MOST_NAME, Name};
 pub use plan::{Plan, Source, plan};
 pub use refused::{Refused, Thing};
 pub use supervisor::{Action, Deadlines, Happened, Outcome, RequestId, Supervisor};
-pub use words::{DOMAINS, Holding, Party, Phase, Sizes, Words};
+pub use words::{DOMAINS, Holding, Look, Party, Phase, Sizes, Words};
 
 #[cfg(test)]
 mod tests;

@@ -4,21 +4,27 @@ use alloc::vec::Vec;
 
 use nile_abi::Generation;
 
+use crate::refused::Thing;
+
 /// The most domains of a machine at a time.
 pub const DOMAINS: usize = 62;
 
-/// Where the ledger stands: words that outlive the supervisor's code. A store is whole or has not
-/// happened, and stores happen in their order.
-pub trait Words {
+/// Words that can be read.
+pub trait Look {
     /// How many there are.
     fn count(&self) -> usize;
     /// Reads one.
     fn load(&self, at: usize) -> u64;
+}
+
+/// Where the ledger stands: words that outlive the supervisor's code. A store is whole or has not
+/// happened, and stores happen in their order.
+pub trait Words: Look {
     /// Writes one.
     fn store(&mut self, at: usize, word: u64);
 }
 
-impl Words for Vec<u64> {
+impl Look for Vec<u64> {
     fn count(&self) -> usize {
         self.len()
     }
@@ -26,7 +32,9 @@ impl Words for Vec<u64> {
     fn load(&self, at: usize) -> u64 {
         self[at]
     }
+}
 
+impl Words for Vec<u64> {
     fn store(&mut self, at: usize, word: u64) {
         self[at] = word;
     }
@@ -64,7 +72,7 @@ impl Sizes {
     }
 
     /// The sizes that a ledger in these words has, if one is there and whole.
-    pub(crate) fn read(words: &impl Words) -> Option<Sizes> {
+    pub(crate) fn read(words: &impl Look) -> Option<Sizes> {
         if words.count() < HEAD || words.load(0) != MAGIC {
             return None;
         }
@@ -75,6 +83,24 @@ impl Sizes {
             devices: (sizes >> 16) as u16,
         };
         (words.count() >= sizes.words()).then_some(sizes)
+    }
+
+    /// Whether there is such a thing.
+    pub(crate) fn are(&self, thing: Thing) -> bool {
+        match thing {
+            Thing::Core(core) => core < self.cores,
+            Thing::Unit(unit) => unit < self.units,
+            Thing::Device(device) => device < self.devices,
+        }
+    }
+
+    /// Where the word of a thing is.
+    pub(crate) fn place(&self, thing: Thing) -> usize {
+        match thing {
+            Thing::Core(core) => self.core(core),
+            Thing::Unit(unit) => self.unit(unit),
+            Thing::Device(device) => self.device(device),
+        }
     }
 
     /// Where the row of a domain begins, by its place. Its first word has generation and state.

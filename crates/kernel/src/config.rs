@@ -48,7 +48,7 @@ use toml_parser::lexer::TokenKind;
 use crate::membership::{Membership, NetworkTable, NodeTable};
 use crate::packages::{Most, PackagesTable};
 use crate::pool::{PoolConfig, PoolTable};
-use crate::supervising::{Supervising, SupervisorTable};
+use crate::supervising::{DomainTable, Supervising, SupervisorTable};
 
 /// The most brackets that may be open at once, and the most dots in a key. The parser recurses
 /// that deep, and on the boot path its stack is small.
@@ -100,6 +100,8 @@ pub struct Config {
     pub pool: Option<PoolConfig>,
     /// What the node keeps if it supervises its machine; `None` if it has all of it.
     pub supervisor: Option<Supervising>,
+    /// Whether a guard keeps the node to what it has, if it is a domain of a PC.
+    pub is_guarded: bool,
     /// What each package may have.
     pub(crate) package_limits: Most,
     /// The node's packages. No file says them: they come beside it, in the boot module.
@@ -170,6 +172,7 @@ struct File {
     pool: PoolTable,
     packages: PackagesTable,
     supervisor: Option<SupervisorTable>,
+    domain: DomainTable,
 }
 
 #[derive(Deserialize)]
@@ -213,6 +216,7 @@ impl Default for Config {
             interface: None,
             pool: None,
             supervisor: None,
+            is_guarded: true,
             package_limits: Most::default(),
             packages: Store::Empty,
         }
@@ -342,6 +346,7 @@ impl Config {
             interface,
             pool: PoolConfig::from_table(file.pool, |at| line_of(text, at))?,
             supervisor: Supervising::from_table(file.supervisor, |at| line_of(text, at))?,
+            is_guarded: file.domain.guard,
             package_limits: Most::from_table(file.packages, |at| line_of(text, at))?,
             tick: period(hz),
             tick_workers: file.timer.tick_workers,

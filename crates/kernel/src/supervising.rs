@@ -17,6 +17,20 @@ pub(crate) struct SupervisorTable {
     memory: Spanned<String>,
 }
 
+/// What a domain's node is told of its machine.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct DomainTable {
+    /// Whether a guard keeps it to what it has, on a PC.
+    pub guard: bool,
+}
+
+impl Default for DomainTable {
+    fn default() -> DomainTable {
+        DomainTable { guard: true }
+    }
+}
+
 /// What a node keeps of the machine that it supervises.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Supervising {

@@ -27,7 +27,7 @@ use crate::power::Power;
 use crate::space::{self, Ingredients, PrivateFrames};
 use crate::tables::TableFrames;
 use crate::timer::shared::Shared;
-use crate::{heap, layout, smp};
+use crate::{guard, heap, layout, smp};
 
 /// The boot path sees memory where it is.
 const IDENTITY: VirtAddr = VirtAddr(0);
@@ -99,6 +99,7 @@ struct Taken {
     words: Frames,
     plans: Vec<Plan>,
     tables: Frames,
+    guard: Option<guard::Places>,
     pool: Frames,
     interfaces: heapless::Vec<InterfaceEntry, MAX_INTERFACES>,
     disks: heapless::Vec<DiskEntry, MAX_DISKS>,
@@ -126,6 +127,11 @@ pub unsafe fn assemble(mut found: Found<'_>) -> Result<&'static mut Node, Assemb
         if let Some(supervised) = &found.supervised {
             clear(supervised.seats);
             clear(supervised.ledger);
+        }
+        if let Some(guard) = taken.guard {
+            // What a table holds at first, nobody has judged.
+            clear(taken.tables);
+            clear(guard.all);
         }
         for private in &taken.private {
             clear(private.small.part(space::LEDGER_OFFSET, PageSize::Small.bytes()));
@@ -157,6 +163,7 @@ pub unsafe fn assemble(mut found: Found<'_>) -> Result<&'static mut Node, Assemb
         shared,
         buffers: taken.buffers,
         tables: taken.tables,
+        guard: taken.guard,
         pool: taken.pool,
         supervised: found.supervised,
         domain: found.domain,
@@ -217,7 +224,12 @@ fn take_all(found: &mut Found<'_>, later: &[Frames]) -> Result<Taken, AssembleEr
         + for_domains
         + (found.devices.network.len() + found.devices.disks.len()) * network::memory::TABLES;
     let last = last as u64 * frame;
-    let tables = take(memory, upper + last)?;
+    let bytes = upper + last;
+    let is_guarded = found.domain.is_some_and(|it| it.is_guarded);
+    let places = if is_guarded { guard::Places::bytes(bytes) } else { 0 };
+    let taken = take(memory, bytes + places)?;
+    let tables = taken.part(0, bytes);
+    let guard = is_guarded.then(|| guard::Places { all: taken.part(bytes, places) });
 
     let small =
         ids().map(|_| take(memory, space::private_bytes())).collect::<Result<Vec<_>, _>>()?;
@@ -249,7 +261,7 @@ fn take_all(found: &mut Found<'_>, later: &[Frames]) -> Result<Taken, AssembleEr
         let _ = disks.push(DiskEntry { core, controller: *controller, memory });
     }
     let pool = tables.part(upper, last);
-    Ok(Taken { buffers, private, shared, words, plans, tables, pool, interfaces, disks })
+    Ok(Taken { buffers, private, shared, words, plans, tables, guard, pool, interfaces, disks })
 }
 
 /// Last-level tables that domains take besides.
@@ -289,7 +301,8 @@ fn build_spaces(
         buffers: taken.buffers,
         disks: &taken.disks,
         domains: &domains,
-        is_domain: found.domain.is_some(),
+        ledger: found.domain.map(|it| it.ledger),
+        guard: taken.guard,
         loops: &loops,
         drives_loops: driver(0, Role::Network, roles),
     };

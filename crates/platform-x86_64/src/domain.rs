@@ -31,13 +31,13 @@ use crate::power::Power;
 use crate::smp::{self, Parking, Start};
 use crate::start::{self, IMAGE};
 use crate::timer::shared::Shared;
-use crate::{bootinfo, entry, gdt, heap, idt, layout, local, space};
+use crate::{bootinfo, entry, gdt, guard, heap, idt, layout, local, space};
 
 /// Pieces of memory that a domain can consist of at first, and what may be between them.
 const MOST_PIECES: usize = 64;
 pub(crate) const MOST_GAPS: usize = MOST_PIECES + 1;
 /// The name of no core: a place in a domain's node that has no hardware.
-const NO_CORE: ApicId = ApicId(u32::MAX);
+pub(crate) const NO_CORE: ApicId = ApicId(u32::MAX);
 /// Bytes of what it is told: its command line, its configuration.
 const MOST_LINE: usize = 1024;
 const MOST_CONFIG: usize = 4096;
@@ -109,6 +109,10 @@ pub struct DomainEntry {
     pub given: Frames,
     /// Bytes that it may have at most.
     pub most_memory: u64,
+    /// The supervisor's ledger.
+    pub ledger: Frames,
+    /// Whether a guard keeps it to what it has.
+    pub is_guarded: bool,
 }
 
 impl DomainEntry {
@@ -235,10 +239,12 @@ unsafe fn build(order: &'static Order) -> Result<&'static Node, NotBuilt> {
         started: supervisor.started,
         devices: &Devices::default(),
         supervised: None,
-        domain: Some(order.domain),
+        domain: Some(DomainEntry { is_guarded: plan.is_guarded, ..order.domain }),
     };
     // SAFETY: the caller's promise: this is the boot space, and the memory is nobody's.
     let node: &Node = unsafe { assemble::assemble(found) }.map_err(NotBuilt::Assemble)?;
+    // SAFETY: as above; nothing of the domain runs yet.
+    unsafe { guard::describe(node, supervisor) }
     let registers = supervised.local_apic;
     // SAFETY: the boot space has device registers where they are.
     let registers = unsafe { Mmio::new(VirtAddr(registers.0), local_apic::REGISTER_BYTES) };
@@ -405,6 +411,8 @@ impl Domains for NodeManager {
                 seat,
                 given: supervised.memory,
                 most_memory: wanted.most_memory,
+                ledger: supervised.ledger,
+                is_guarded: true,
             },
             node: self.node().shared.node.start,
             cores,

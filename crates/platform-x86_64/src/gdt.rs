@@ -10,6 +10,7 @@ use core::ptr;
 
 use nile_abi::VirtAddr;
 
+use crate::guard;
 use crate::layout::IST_STACKS;
 use crate::private::Private;
 use crate::privileged;
@@ -60,7 +61,7 @@ struct TaskState {
 /// An offset past the segment's end: there is no I/O map.
 const NO_IO_MAP: u16 = size_of::<TaskState>() as u16;
 
-static TASK: Private<TaskState> = Private::new(TaskState {
+const TASK_STATE_BEGINS: TaskState = TaskState {
     reserved: 0,
     privilege_stacks: [0; 3],
     reserved_2: 0,
@@ -68,7 +69,10 @@ static TASK: Private<TaskState> = Private::new(TaskState {
     reserved_3: 0,
     reserved_4: 0,
     io_map: NO_IO_MAP,
-});
+};
+
+#[unsafe(link_section = ".descriptors")]
+static TASK: Private<TaskState> = Private::new(TaskState { io_map: 0, ..TASK_STATE_BEGINS });
 
 /// Null, kernel code and data, user data and code, and the two halves of the task state segment's
 /// descriptor. All but the last are marked accessed, so that the processor never writes to them.
@@ -82,7 +86,8 @@ const SEGMENTS: [u64; 7] = [
     0,
 ];
 
-static TABLE: Private<[u64; SEGMENTS.len()]> = Private::new(SEGMENTS);
+#[unsafe(link_section = ".descriptors")]
+static TABLE: Private<[u64; SEGMENTS.len()]> = Private::new([0; SEGMENTS.len()]);
 
 /// Gives this core its segments and interrupt stacks. `tops` are the stacks' upper ends, in the
 /// order of [`InterruptStack`].
@@ -96,8 +101,10 @@ pub unsafe fn install(tops: &[VirtAddr; IST_STACKS]) {
     let [low, high] = task_descriptor(task as u64);
     // SAFETY: these are this core's own copies, and before the loads below no processor state
     // points into them, or it is this core's, with interrupts masked. The task descriptor is a
-    // valid one, marked available.
-    unsafe {
+    // valid one, marked available. The processor marks it busy, which is a store, too.
+    guard::amend(|| unsafe {
+        task.write(TASK_STATE_BEGINS);
+        segments.write(SEGMENTS);
         for (slot, top) in tops.iter().enumerate() {
             (&raw mut (*task).interrupt_stacks[slot]).write_unaligned(top.0);
         }
@@ -110,7 +117,12 @@ pub unsafe fn install(tops: &[VirtAddr; IST_STACKS]) {
             KERNEL_DATA,
         );
         privileged::load_task_register(TASK_STATE);
-    }
+    });
+}
+
+/// Where this core has its last segment descriptor.
+pub(crate) fn last() -> *mut u64 {
+    TABLE.as_ptr().cast::<u64>().wrapping_add(SEGMENTS.len() - 1)
 }
 
 /// The descriptor of an available 64-bit task state segment at `base`.

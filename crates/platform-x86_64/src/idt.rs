@@ -2,6 +2,7 @@
 //! each on an interrupt stack.
 
 use crate::gdt::{InterruptStack, KERNEL_CODE};
+use crate::guard;
 use crate::interrupts;
 use crate::private::Private;
 use crate::privileged;
@@ -62,6 +63,7 @@ pub fn plain_gate(at: u64) -> [u64; 2] {
     Gate { stack: 0, ..Gate::to(at, InterruptStack::Fault) }.words()
 }
 
+#[unsafe(link_section = ".descriptors")]
 static TABLE: Private<[Gate; GATES]> = Private::new([Gate::ABSENT; GATES]);
 
 fn stack_of(vector: Vector) -> InterruptStack {
@@ -80,15 +82,22 @@ fn stack_of(vector: Vector) -> InterruptStack {
 /// [`crate::gdt::install`] was run on this core. Interrupts are masked.
 pub unsafe fn install() {
     let table = TABLE.as_ptr();
-    for number in 0..=u8::MAX {
-        let vector = Vector(number);
-        let gate = Gate::to(interrupts::stub(vector), stack_of(vector));
-        // SAFETY: this core's own table; a change of its own gates while it is loaded replaces
-        // each by the same one.
-        unsafe { (*table)[usize::from(number)] = gate };
-    }
+    guard::amend(|| {
+        for number in 0..=u8::MAX {
+            let vector = Vector(number);
+            let gate = Gate::to(interrupts::stub(vector), stack_of(vector));
+            // SAFETY: this core's own table; a change of its own gates while it is loaded replaces
+            // each by the same one.
+            unsafe { (*table)[usize::from(number)] = gate };
+        }
+    });
     // SAFETY: every gate is valid, and its stack is in the task state segment.
     unsafe { privileged::load_interrupt_table(table.cast(), size_of::<[Gate; GATES]>()) }
+}
+
+/// Where this core has the gate of a vector.
+pub(crate) fn gate(vector: Vector) -> *mut u64 {
+    TABLE.as_ptr().cast::<Gate>().wrapping_add(usize::from(vector.0)).cast()
 }
 
 #[cfg(test)]

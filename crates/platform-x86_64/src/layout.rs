@@ -200,6 +200,10 @@ pub mod image {
         static text_end: u8;
         static rodata_start: u8;
         static rodata_end: u8;
+        static guard_start: u8;
+        static guard_end: u8;
+        static descriptors_start: u8;
+        static descriptors_end: u8;
         static shared_start: u8;
         static shared_end: u8;
         static private_start: u8;
@@ -225,8 +229,16 @@ pub mod image {
         rodata, rodata_start, rodata_end
     );
     part!(
+        /// By what the core is judged: see [`crate::guard`].
+        guard, guard_start, guard_end
+    );
+    part!(
         /// The few words that all cores share without being given them.
         shared, shared_start, shared_end
+    );
+    part!(
+        /// Segments, gates, task state; each core's own copy.
+        descriptors, descriptors_start, descriptors_end
     );
     part!(
         /// Statics; each core's own copy.

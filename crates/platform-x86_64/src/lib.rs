@@ -32,7 +32,8 @@
 //! # Modules, in reading order
 //!
 //! * The way up: [`entry`], [`bootinfo`], [`start`], [`assemble`], [`smp`].
-//! * Parts of the machine that are nodes of their own: [`domain`].
+//! * Parts of the machine that are nodes of their own: [`domain`]; what keeps each to its part:
+//!   [`guard`].
 //! * A core's own: [`layout`], [`space`], [`node`], [`heap`], [`private`], [`local`].
 //! * The end of an incarnation: [`fault`], [`restart`], [`ledger`].
 //! * What the kernel sees: [`machine`].
@@ -58,6 +59,7 @@ extern crate std;
 pub mod acpi;
 pub mod apic;
 pub mod assemble;
+mod attacks;
 pub mod bootinfo;
 pub mod calendar;
 pub mod checksum;
@@ -70,6 +72,7 @@ pub mod entropy;
 pub mod entry;
 pub mod fault;
 pub mod gdt;
+pub mod guard;
 pub mod heap;
 pub mod idt;
 pub mod interrupts;

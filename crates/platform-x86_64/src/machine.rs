@@ -19,9 +19,9 @@ use nile_memory::paging::Mapping;
 use nile_memory::{AddressSpace, MemoryMap, PhysicalMemory, TablePool};
 use nile_platform::domains::{Bridge, LoopInterface};
 use nile_platform::{
-    AttachError, Board, CorePhase, Disk, Domains, Fault, Gate, Grant, Handoff, Interface, Line,
-    Machine, Manager, Misbehave, NodeDescription, NodePhase, Outcome, Seated, Sleeper, Step,
-    Tables, TimerSource, WakeMode,
+    AttachError, Attack, Board, CorePhase, Disk, Domains, Fault, Gate, Grant, Handoff, Interface,
+    Line, Machine, Manager, Misbehave, NodeDescription, NodePhase, Outcome, Seated, Sleeper, Step,
+    Tables, TimerSource, Tried, WakeMode,
 };
 use nile_ring::{PoolMemory, Region, Signal, Sleep};
 
@@ -40,8 +40,8 @@ use crate::vector::Vector;
 use crate::virtio::registers::MESSAGE;
 use crate::virtio::{Device, DeviceRegisters};
 use crate::{
-    checksum, devices, domain, entropy, interrupts, layout, lines, local, power, privileged,
-    restart, samples, serial, space, timer, user,
+    attacks, checksum, devices, domain, entropy, interrupts, layout, lines, local, power,
+    privileged, restart, samples, serial, space, timer, user,
 };
 
 use not_opened::NotOpened;
@@ -425,6 +425,11 @@ impl Misbehave for Core {
         privileged::disable_interrupts();
     }
 
+    fn attack(&self, attack: Attack, aim: u64) -> Tried {
+        let attempt = |it| attacks::attempt(it, &self.apic, attack, aim);
+        self.manager.as_ref().map_or(Tried::Unknown, attempt)
+    }
+
     fn overrun_stack(&self) {
         nile_platform::recurse_for_ever(0);
     }
@@ -476,7 +481,7 @@ impl NodeManager {
     }
 
     /// The page tables as the managing core sees them.
-    fn tables(&self) -> TableFrames {
+    pub(crate) fn tables(&self) -> TableFrames {
         // SAFETY: the page-table window is in this core's space for ever and shows these frames.
         // Two values of this exist at most: the kernel's, and one for the entry of the zeroing
         // window, which the kernel's never names.
@@ -536,12 +541,12 @@ impl Manager for NodeManager {
     }
 
     fn zero(&self, grant: Grant) {
-        let mut tables = self.tables();
+        let tables = self.tables();
         let root = self.node.core(CoreId::BOOT).root;
         let window = ZeroingWindow::find(&tables, root)
             .expect("the managing core's space is built with the window");
         // SAFETY: by the trait's contract nobody uses the frames; this is the core's own space.
-        unsafe { window.zero(&mut tables, frames_of(grant)) }
+        unsafe { window.zero(&tables, frames_of(grant)) }
     }
 
     /// A domain's is not what whoever started the machine waits for.

@@ -24,6 +24,7 @@ use crate::cpu::Features;
 use crate::devices;
 use crate::disk::{DiskEntry, MAX_DISKS};
 use crate::domain::{DomainEntry, Supervised};
+use crate::guard;
 use crate::layout;
 use crate::network::{InterfaceEntry, MAX_INTERFACES};
 use crate::power::Power;
@@ -214,6 +215,8 @@ pub struct Node {
     pub supervised: Option<Supervised>,
     /// How it was made, if it is a domain.
     pub domain: Option<DomainEntry>,
+    /// What its guard stands on, if it has one.
+    pub guard: Option<guard::Places>,
     /// What was asked for on the command line.
     pub command_line: &'static str,
     /// The boot module.

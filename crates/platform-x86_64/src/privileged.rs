@@ -1,7 +1,12 @@
 //! Every instruction that only the kernel may execute, one function each, and nothing else.
 //! Page-table stores are in [`crate::tables`]; all other modules are built on these two.
+//!
+//! What could undo what keeps a domain to its part is in the section `.text.critical`, and nowhere
+//! else in what spaces map as code; what of it a domain may not do asks [`crate::guard`] first.
 
 use core::arch::asm;
+
+use crate::guard;
 
 /// Reads a byte from an I/O port.
 ///
@@ -20,7 +25,10 @@ pub unsafe fn in8(port: u16) -> u8 {
 ///
 /// # Safety
 /// The device at the port expects the value and, at its word, touches no memory in use.
+#[inline(never)]
+#[unsafe(link_section = ".text.critical")]
 pub unsafe fn out8(port: u16, value: u8) {
+    check(port);
     // SAFETY: the caller vouches for the effect on the device; memory is untouched.
     unsafe {
         asm!("out dx, al", in("dx") port, in("al") value, options(nomem, nostack, preserves_flags));
@@ -44,7 +52,10 @@ pub unsafe fn in16(port: u16) -> u16 {
 ///
 /// # Safety
 /// As for [`out8`].
+#[inline(never)]
+#[unsafe(link_section = ".text.critical")]
 pub unsafe fn out16(port: u16, value: u16) {
+    check(port);
     // SAFETY: the caller vouches for the effect on the device; memory is untouched.
     unsafe {
         asm!("out dx, ax", in("dx") port, in("ax") value, options(nomem, nostack, preserves_flags));
@@ -55,13 +66,23 @@ pub unsafe fn out16(port: u16, value: u16) {
 ///
 /// # Safety
 /// As for [`out8`].
+#[inline(never)]
+#[unsafe(link_section = ".text.critical")]
 pub unsafe fn out32(port: u16, value: u32) {
+    check(port);
     // SAFETY: the caller vouches for the effect on the device; memory is untouched.
     unsafe {
         asm!(
             "out dx, eax", in("dx") port, in("eax") value,
             options(nomem, nostack, preserves_flags)
         );
+    }
+}
+
+/// Ends the incarnation of a core that may not write to this port.
+fn check(port: u16) {
+    if let Err(violation) = guard::port(port) {
+        guard::refuse(violation)
     }
 }
 
@@ -162,7 +183,21 @@ pub unsafe fn read_msr(register: u32) -> u64 {
 /// # Safety
 /// The processor has the register, and the value breaks nothing that running code relies on.
 pub unsafe fn write_msr(register: u32, value: u64) {
-    let (low, high) = (value as u32, (value >> 32) as u32);
+    if let Err(violation) = guard::register(register, value) {
+        guard::refuse(violation)
+    }
+    // SAFETY: the caller's promise.
+    unsafe { write_command(register, value) }
+}
+
+/// Writes a command for other cores, which was judged, to the x2APIC's register.
+///
+/// # Safety
+/// As for [`write_msr`].
+#[inline(never)]
+#[unsafe(link_section = ".text.critical")]
+pub unsafe fn write_command(register: u32, command: u64) {
+    let (low, high) = (command as u32, (command >> 32) as u32);
     // SAFETY: the caller vouches for the register and the value.
     unsafe {
         asm!(
@@ -184,6 +219,8 @@ struct TablePointer {
 /// # Safety
 /// The `bytes` bytes at `table` stay a descriptor table whose `code` is 64-bit kernel code and
 /// whose `data` is kernel data.
+#[inline(never)]
+#[unsafe(link_section = ".text.critical")]
 pub unsafe fn load_segments(table: *const u64, bytes: usize, code: u16, data: u16) {
     let pointer = TablePointer { last_byte: (bytes - 1) as u16, base: table as u64 };
     // SAFETY: the caller vouches for the table and the selectors; the far return continues at the
@@ -215,6 +252,8 @@ pub unsafe fn load_segments(table: *const u64, bytes: usize, code: u16, data: u1
 ///
 /// # Safety
 /// The loaded descriptors hold an available 64-bit task state segment there, which stays.
+#[inline(never)]
+#[unsafe(link_section = ".text.critical")]
 pub unsafe fn load_task_register(selector: u16) {
     // SAFETY: the caller vouches for the descriptor. The processor marks it busy.
     unsafe { asm!("ltr {0:x}", in(reg) selector, options(nostack, preserves_flags)) }
@@ -224,6 +263,8 @@ pub unsafe fn load_task_register(selector: u16) {
 ///
 /// # Safety
 /// The `bytes` bytes at `table` stay a table of valid gates.
+#[inline(never)]
+#[unsafe(link_section = ".text.critical")]
 pub unsafe fn load_interrupt_table(table: *const u8, bytes: usize) {
     let pointer = TablePointer { last_byte: (bytes - 1) as u16, base: table as u64 };
     // SAFETY: the caller vouches for the table.
@@ -247,6 +288,8 @@ pub fn invalidate_page(at: nile_abi::VirtAddr) {
 }
 
 /// Makes this core forget every translation that it keeps.
+#[inline(never)]
+#[unsafe(link_section = ".text.critical")]
 pub fn invalidate_all() {
     // SAFETY: the same tables are loaded again; no page is marked global.
     unsafe {
@@ -258,7 +301,12 @@ pub fn invalidate_all() {
 ///
 /// # Safety
 /// It maps whatever running code relies on, as the last one did.
+#[inline(never)]
+#[unsafe(link_section = ".text.critical")]
 pub unsafe fn load_root(root: nile_abi::PhysAddr) {
+    if let Err(violation) = guard::root(root) {
+        guard::refuse(violation)
+    }
     // SAFETY: the caller's promise; no page is marked global.
     unsafe { asm!("mov cr3, {}", in(reg) root.0, options(nostack, preserves_flags)) }
 }
@@ -334,12 +382,29 @@ pub unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
 ///
 /// # Safety
 /// CPUID has the features, and running code gets along with them.
+#[inline(never)]
+#[unsafe(link_section = ".text.critical")]
 pub unsafe fn set_cr4(bits: u64) {
     // SAFETY: the caller vouches for the features.
     unsafe {
         asm!(
             "mov {0}, cr4", "or {0}, {1}", "mov cr4, {0}",
             out(reg) _, in(reg) bits, options(nostack),
+        );
+    }
+}
+
+/// Whether the kernel may not write, either, what is mapped read-only (CR0.WP).
+#[inline(never)]
+#[unsafe(link_section = ".text.critical")]
+pub fn set_write_protection(is_on: bool) {
+    const WRITE_PROTECT: u64 = 1 << 16;
+    let bit = if is_on { WRITE_PROTECT } else { 0 };
+    // SAFETY: what is mapped read-only is the kernel's own; the caller decides what is written.
+    unsafe {
+        asm!(
+            "mov {0}, cr0", "and {0}, {1}", "or {0}, {2}", "mov cr0, {0}",
+            out(reg) _, in(reg) !WRITE_PROTECT, in(reg) bit, options(nostack),
         );
     }
 }

@@ -11,13 +11,15 @@
 //! | text; constants, pristine data       | r-x; r--        | r-x; r--          | same   |
 //! | shared page, doorbells               | rw-             | rw-               | rw-    |
 //! | private data, stack, heap, ledger    | rw-             |                   |        |
+//! | descriptors                          | rw-; r-- (guarded) |                |        |
 //! | its record                           | rw-             | r--; rw- (domain) | r--    |
 //! | the pool of buffers                  | rw-             | rw-               | rw-    |
 //! | its control region                   | rw-             | rw-               |        |
 //! | receiver map, the node's page        | r--             | rw-               | r--    |
 //! | the node                             | r--             | r--               | r--    |
-//! | tables, records of frames            |                 | rw-               |        |
-//! | local APIC; I/O APICs                | rw-; no         | rw-; rw-          |        |
+//! | tables; records of frames            |                 | rw-, r-- (guarded); rw- |  |
+//! | guard's page, ledger (a guarded domain's) | r--        | r--               | r--    |
+//! | local APIC; I/O APICs                | rw-; no; r-- (guarded) | rw-; rw-   |        |
 //! | devices that it drives               | rw-             |                   |        |
 //! | seats, ledger, parked cores (a supervisor's) |         | rw-               |        |
 //! | the seat (a domain's)                |                 | rw-               |        |
@@ -38,12 +40,16 @@ use nile_memory::{AddressSpace, Mapping, Permissions, TablePool};
 use crate::acpi::Platform;
 use crate::devices;
 use crate::disk::DiskEntry;
+use crate::guard;
 use crate::layout::{self, IST_STACKS, Span, image};
 use crate::network::InterfaceEntry;
 use crate::node::{Frames, SharedPlaces};
 use crate::pci::Registers;
 use crate::tables::TableFrames;
 use crate::timer::shared::Shared;
+
+/// Bytes of the guard's page.
+const GUARD_BYTES: u64 = PageSize::Small.bytes();
 
 #[cfg(freestanding)]
 core::arch::global_asm!(include_str!("space.s"));
@@ -94,7 +100,8 @@ pub const LEDGER_OFFSET: u64 = 0;
 /// What a core has privately, besides its heap, and what may be done with it; in the order in
 /// which it lies in the core's frames.
 fn parts(core: CoreId) -> Vec<(Span, Permissions)> {
-    let mut parts = Vec::from([layout::ledger(core), image::private(), layout::stack(core)]);
+    let own = [layout::ledger(core), image::descriptors(), image::private(), layout::stack(core)];
+    let mut parts = Vec::from(own);
     parts.extend((0..IST_STACKS).map(|index| layout::ist(core, index)));
     parts.into_iter().map(|span| (span, Permissions::READ_WRITE)).collect()
 }
@@ -121,8 +128,10 @@ pub struct Ingredients<'a> {
     pub disks: &'a [DiskEntry],
     /// What the managing core has for domains: seats, or its own, the ledger and parked cores.
     pub domains: &'a [Frames],
-    /// Whether the node is a domain.
-    pub is_domain: bool,
+    /// The ledger of its supervisor, if the node is a domain.
+    pub ledger: Option<Frames>,
+    /// What its guard stands on, if it has one: then its tables are read-only.
+    pub guard: Option<guard::Places>,
     /// The loops of seats.
     pub loops: &'a [Frames],
     /// The core that drives them.
@@ -202,6 +211,8 @@ impl Ingredients<'_> {
 
         let mut offset = 0;
         for (span, permissions) in parts(core) {
+            let is_kept = self.guard.is_some() && span == image::descriptors();
+            let permissions = if is_kept { Permissions::READ } else { permissions };
             let bytes = layout::bytes(&span);
             map(span.start, private.small.part(offset, bytes), permissions)?;
             offset += bytes;
@@ -222,7 +233,8 @@ impl Ingredients<'_> {
         }
         for other in (0..self.cores as u16).map(CoreId) {
             // The managing core of a domain says of a core that was taken that it is away.
-            share(self.shared.record(other), or_read(other == core || manages && self.is_domain))?;
+            let writes = other == core || manages && self.ledger.is_some();
+            share(self.shared.record(other), or_read(writes))?;
             if manages || other == core {
                 share(self.shared.control(other), Permissions::READ_WRITE)?;
             }
@@ -232,13 +244,26 @@ impl Ingredients<'_> {
             start: start.align_down(PageSize::Small),
             bytes: PageSize::Small.bytes(),
         };
-        map(layout::LOCAL_APIC, page(self.platform.local_apic), Permissions::DEVICE)?;
+        let write = self.guard.is_none();
+        let own_registers = Permissions { write, ..Permissions::DEVICE };
+        map(layout::LOCAL_APIC, page(self.platform.local_apic), own_registers)?;
         if self.timers.has_comparator(core) {
             map(layout::HPET, page(self.timers.hpet), Permissions::DEVICE)?;
         }
+        let own_page = Frames { start: image::physical(image::guard().start), bytes: GUARD_BYTES };
+        let guard = self.guard.map_or(own_page, |guard| guard.page());
+        map(image::guard().start, guard, Permissions::READ)?;
+        if self.guard.is_some()
+            && let Some(ledger) = self.ledger
+        {
+            map(layout::shared(ledger.start), ledger, Permissions::READ)?;
+        }
         if manages {
             map(layout::shared(self.words.start), self.words, Permissions::READ_WRITE)?;
-            map(layout::table(self.tables.start), self.tables, Permissions::READ_WRITE)?;
+            map(layout::table(self.tables.start), self.tables, or_read(self.guard.is_none()))?;
+            if let Some(guard) = self.guard {
+                map(layout::table(guard.all.start), guard.all, Permissions::READ)?;
+            }
             for frames in self.domains {
                 map(layout::shared(frames.start), *frames, Permissions::READ_WRITE)?;
             }

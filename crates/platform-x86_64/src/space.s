@@ -1,7 +1,7 @@
 # See space.rs. The one way into a core's own space. Nothing here needs a stack, so that the
 # stack that is left may lie anywhere, and may be the one that is entered.
 
-.section .text.space, "ax", @progbits
+.section .text.critical, "ax", @progbits
 
 .global enter_space
 enter_space:                     # rdi: core, rsi: node, rdx: root, rcx: top of the stack, r8: where
@@ -11,6 +11,9 @@ enter_space:                     # rdi: core, rsi: node, rdx: root, rcx: top of 
     mov rsp, rcx
     mov r10, rdi
     mov r9, rsi
+    mov rax, cr0                 # the last incarnation may have ended in the guard's gate
+    or rax, 0x10000              # WP
+    mov cr0, rax
 
     # Private data as the loader left it.
     movabs rsi, offset pristine_start + 0xffffffff80000000

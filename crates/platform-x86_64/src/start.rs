@@ -39,6 +39,8 @@ pub struct Plan {
     /// If the node supervises its machine: the other cores, which get no roles, and the memory
     /// beyond so many bytes are for domains.
     pub keeps: Option<u64>,
+    /// If the node is a domain: whether a guard keeps it to what it has.
+    pub is_guarded: bool,
 }
 
 /// What an image binds to this platform, as the static `NILE_IMAGE`.

@@ -14,6 +14,7 @@
 //! * [`interface`], [`disk`], [`TimerSource`], [`domains`]: what a machine gives of its devices and
 //!   lets a supervisor do, as `nile-device` says.
 //! * [`misbehave`]: [`Misbehave`], what scenarios do wrong on purpose. The kernel uses none of it.
+//! * [`attack`]: what a domain tries against others, for scenarios, too.
 //! * [`turn`]: [`Loop`], the kernel as a machine that steps it sees it.
 //! * [`handoff`]: [`Handoff`], the machine as the boot path found it, handed to the kernel as an
 //!   explicit description, never assumed to be the whole machine.
@@ -22,6 +23,7 @@
 
 extern crate alloc;
 
+pub mod attack;
 pub mod board;
 pub mod cause;
 pub mod handoff;
@@ -33,6 +35,7 @@ pub mod samples;
 pub mod turn;
 pub mod user;
 
+pub use attack::{Attack, Target, Tried};
 pub use board::{Board, NodePhase};
 pub use cause::Cause;
 pub use handoff::{Handoff, NodeDescription, Step, Tables};

@@ -2,7 +2,7 @@
 
 use nile_abi::VirtAddr;
 
-use crate::{Line, Machine};
+use crate::{Attack, Line, Machine, Tried};
 
 /// A machine whose cores can misbehave. Only scenarios ask for that.
 pub trait Misbehave: Machine {
@@ -20,6 +20,13 @@ pub trait Misbehave: Machine {
 
     /// From now on nothing interrupts this core, where a machine can do that.
     fn shut_out(&self) {}
+
+    /// On the managing core: tries to reach what its node has not been given. `aim` is what the
+    /// attack's target says: an address, a core's name, or nothing. Does not return where that ends
+    /// the core's incarnation.
+    fn attack(&self, _attack: Attack, _aim: u64) -> Tried {
+        Tried::Unknown
+    }
 
     /// Never returns.
     fn loop_for_ever() {

@@ -46,7 +46,8 @@ fn plan<P: Programs<Core>>(
     }
     let roles = nile_node::roles(&config, own).map_err(|error| name_line(&error))?;
     let pool = config.pool_bytes(memory).map_err(|error| name_line(&error))?;
-    Ok(Plan { roles, pool, keeps: config.supervisor.map(|kept| kept.memory) })
+    let keeps = config.supervisor.map(|kept| kept.memory);
+    Ok(Plan { roles, pool, keeps, is_guarded: config.is_guarded })
 }
 
 fn name_line(ConfigError { line, message }: &ConfigError) -> String {

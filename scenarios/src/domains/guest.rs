@@ -7,8 +7,8 @@ use core::time::Duration;
 
 use nile_abi::{CoreId, PageSize};
 use nile_domain::{Act, CELL, DomainId, Managing, Message};
-use nile_kernel::Core;
-use nile_platform::{Misbehave, Outcome, SeatLink, Seated};
+use nile_kernel::{Core, Frame};
+use nile_platform::{Attack, Cause, Misbehave, Outcome, SeatLink, Seated};
 use nile_services::ackermann::AckermannClient;
 use nile_services::domains::managing::{get, give_up};
 
@@ -36,7 +36,25 @@ pub enum Say {
     Find = 0xf5,
     /// Write it into all free memory in pieces of 2 MiB; the answer is how many those are.
     Fill = 0xf6,
+    /// Keep a page of memory with [`KEPT`] in its first word; the answer is where that is.
+    Keep = 0xf7,
+    /// What the word is now.
+    Look = 0xf8,
+    /// Attack in this way, by number, what the next eight bytes say; the answer is what came of it.
+    Attack = 0xf9,
+    /// What the machine calls the managing core's hardware.
+    Hardware = 0xfa,
+    /// How many interrupts that cannot be masked that core had.
+    Unmasked = 0xfb,
+    /// Allocate and give back pages, one after the other; the answer is the nanoseconds for each.
+    Pages = 0xfc,
 }
+
+/// How many pages are allocated to find what one costs.
+const PAGES: u64 = 64;
+
+/// What a domain keeps that no other is to change.
+pub const KEPT: u64 = 0x600d_da7a;
 
 /// What a domain writes that no other is to see.
 const SECRET: u64 = 0x5ec2_e75e_c2e7_5ec2;
@@ -70,6 +88,7 @@ pub fn start<M: Misbehave>(core: &Core<M>) {
         }
         let mut managing = Managing::new([]);
         managing.up();
+        let mut kept = None;
         loop {
             while let Some(act) = managing.take_act() {
                 carry_out(&core, &seated, &mut managing, &mut link, act).await;
@@ -77,7 +96,10 @@ pub fn start<M: Misbehave>(core: &Core<M>) {
             while let Ok(Some(message)) = link.receive() {
                 match Message::decode(message.payload()) {
                     Ok((_, said)) => managing.heard(said),
-                    Err(_) => obey(&core, &mut link, message.payload()).await,
+                    Err(_) => {
+                        keep(&core, &mut link, &mut kept, message.payload()).await;
+                        obey(&core, &mut link, message.payload()).await;
+                    }
                 }
             }
             core.sleep(LOOK).await;
@@ -147,6 +169,48 @@ async fn carry_out<M: Misbehave>(
             }
         }
     }
+}
+
+/// Keeps a page, looks at it, or reaches for what others keep.
+async fn keep<M: Misbehave>(
+    core: &Core<M>,
+    link: &mut SeatLink,
+    kept: &mut Option<Frame<M>>,
+    cell: &[u8],
+) {
+    let answer = match cell {
+        [kind, ..] if *kind == Say::Keep as u8 => {
+            let Ok(page) = core.allocate(PageSize::Small).await else { return };
+            page.words()[0].store(KEPT, Ordering::Relaxed);
+            kept.insert(page).grant().start.0
+        }
+        [kind, ..] if *kind == Say::Look as u8 => {
+            kept.as_ref().map_or(0, |page| page.words()[0].load(Ordering::Relaxed))
+        }
+        [kind, attack, aim @ ..] if *kind == Say::Attack as u8 => {
+            let aim = aim.first_chunk().map_or(0, |it| u64::from_le_bytes(*it));
+            let Some(attack) = Attack::at(*attack) else { return };
+            core.machine().attack(attack, aim) as u64
+        }
+        [kind, ..] if *kind == Say::Hardware as u8 => {
+            core.machine().board().record(core.id()).hardware_id()
+        }
+        [kind, ..] if *kind == Say::Pages as u8 => {
+            let begun = core.now();
+            for _ in 0..PAGES {
+                let Ok(page) = core.allocate(PageSize::Small).await else { return };
+                if page.release().await.is_err() {
+                    return;
+                }
+            }
+            core.now().since(begun).as_nanos() as u64 / PAGES
+        }
+        [kind, ..] if *kind == Say::Unmasked as u8 => {
+            core.machine().board().record(core.id()).interrupts(Cause::Nmi)
+        }
+        _ => return,
+    };
+    link.send(&Say::Answer.cell(&answer.to_le_bytes()));
 }
 
 async fn obey<M: Misbehave>(core: &Core<M>, link: &mut SeatLink, cell: &[u8]) {

@@ -20,6 +20,7 @@ const LOOK: Duration = Duration::from_micros(200);
 /// What the guests of the scenario have for a configuration: they answer for themselves, and have a
 /// pool if there is room for one.
 const CONFIG: &str = "[services]\ndomains = []\n";
+const WITHOUT_GUARD: &str = "[services]\ndomains = []\n[domain]\nguard = false\n";
 const WITH_POOL: &str = "[services]\ndomains = []\n[pool]\nbytes = \"8M\"\n";
 const ROOM_FOR_POOL: u32 = 16;
 
@@ -31,6 +32,8 @@ pub struct Running<M: Machine> {
     pub answer: Option<u64>,
     /// Whether memory of domains that have ended is left as it is: a control.
     pub leaves_memory: bool,
+    /// Whether domains have no guard: a control.
+    pub has_no_guard: bool,
 }
 
 /// A machine that does not zero memory.
@@ -80,7 +83,13 @@ impl<M: Machine> Running<M> {
     /// A supervisor with a new ledger; `None` where the node supervises nothing.
     pub fn new(core: &Core<M>) -> Option<Running<M>> {
         let engine = Engine::begin(core.machine().manager()?.domains()?, core.now())?;
-        Some(Running { core: core.clone(), engine, answer: None, leaves_memory: false })
+        Some(Running {
+            core: core.clone(),
+            engine,
+            answer: None,
+            leaves_memory: false,
+            has_no_guard: false,
+        })
     }
 
     /// Who has what.
@@ -92,7 +101,11 @@ impl<M: Machine> Running<M> {
     pub async fn carry_out(&mut self, command: &Command) -> Result<(), String> {
         if let Command::Create(create) = command {
             let has_pool = create.units >= ROOM_FOR_POOL;
-            let config = if has_pool { WITH_POOL } else { CONFIG };
+            let config = match has_pool {
+                _ if self.has_no_guard => WITHOUT_GUARD,
+                true => WITH_POOL,
+                false => CONFIG,
+            };
             self.engine.set_text(create.name, "domain", config);
         }
         let begun = self.engine.command(self.core.now(), command);

@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use nile_domain::{DOMAINS, DomainId, Holding, Ledger, Phase, Sizes, Thing, Words};
+use nile_domain::{DOMAINS, DomainId, Holding, Ledger, Look, Phase, Sizes, Thing, Words};
 
 use super::Conduct;
 
@@ -37,7 +37,7 @@ impl SimWords {
     }
 }
 
-impl Words for SimWords {
+impl Look for SimWords {
     fn count(&self) -> usize {
         self.0.borrow().words.len()
     }
@@ -45,7 +45,9 @@ impl Words for SimWords {
     fn load(&self, at: usize) -> u64 {
         self.0.borrow().words[at]
     }
+}
 
+impl Words for SimWords {
     fn store(&mut self, at: usize, mut word: u64) {
         let mut memory = self.0.borrow_mut();
         match &mut memory.fuse {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use nile_abi::Instant;
 use nile_domain::{
-    Act, Action, Command, Deadlines, DomainId, Extent, Happened, Ledger, Lifecycle, Message, Phase,
-    Sizes, Source, Supervisor,
+    Act, Action, Command, Deadlines, DomainId, Extent, Happened, Ledger, Lifecycle, Look, Message,
+    Phase, Sizes, Source, Supervisor,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;

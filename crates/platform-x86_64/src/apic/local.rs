@@ -12,7 +12,10 @@ use core::arch::x86_64::{_mm_lfence, _mm_mfence};
 use core::fmt;
 use core::hint;
 
+use nile_guard::Violation;
+
 use crate::cpu::Features;
+use crate::guard;
 use crate::mmio::Mmio;
 use crate::privileged;
 use crate::vector::Vector;
@@ -113,7 +116,9 @@ impl LocalApic {
 
     fn write(&self, register: usize, value: u32) {
         match self.registers {
-            Registers::InMemory(registers) => registers.write32(register, value),
+            Registers::InMemory(registers) => {
+                guard::amend(|| registers.write32(register, value));
+            }
             // SAFETY: as in `read`; what is written steers interrupts only.
             Registers::X2 => unsafe { privileged::write_msr(x2_msr(register), value.into()) },
         }
@@ -183,7 +188,15 @@ impl LocalApic {
         self.send(to, SEND_STARTUP | u32::from(page));
     }
 
+    /// Gives the command, unless this core may not: who was its domain's core a moment ago may be
+    /// nobody's by now.
     fn send(&self, to: ApicId, command: u32) {
+        let _ = self.command(to, command);
+    }
+
+    /// Gives a command for another core, or says why this core may not.
+    pub(crate) fn command(&self, to: ApicId, command: u32) -> Result<(), Violation> {
+        guard::interrupt(to, command)?;
         // What this core stored before is seen by the core that the interrupt reaches.
         fence();
         match self.registers {
@@ -191,15 +204,18 @@ impl LocalApic {
                 // Two stores make one command: an interrupt handler that sends between them puts
                 // the first one back; and a last command must have left before.
                 self.wait_until_sent(registers);
-                registers.write32(COMMAND_HIGH, to.0 << 24);
-                registers.write32(COMMAND_LOW, command);
+                guard::amend(|| {
+                    registers.write32(COMMAND_HIGH, to.0 << 24);
+                    registers.write32(COMMAND_LOW, command);
+                });
             }
             // SAFETY: as in `write`.
             Registers::X2 => unsafe {
                 let wide = u64::from(to.0) << 32 | u64::from(command);
-                privileged::write_msr(x2_msr(COMMAND_LOW), wide);
+                privileged::write_command(x2_msr(COMMAND_LOW), wide);
             },
         }
+        Ok(())
     }
 
     fn wait_until_sent(&self, registers: Mmio) {
@@ -221,7 +237,7 @@ impl LocalApic {
         let first = registers.read32(COMMAND_HIGH);
         self.send_fixed(to, vector);
         self.wait_until_sent(registers);
-        registers.write32(COMMAND_HIGH, first);
+        guard::amend(|| registers.write32(COMMAND_HIGH, first));
     }
 
     /// Tells it that the handler of the interrupt in service is done.
