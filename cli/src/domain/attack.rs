@@ -74,7 +74,7 @@ fn tell(figures: &BTreeMap<String, u64>, as_json: bool) -> Result<(), Failure> {
     let mut rows = vec![["attack", "on", "guarded", "without"].map(String::from).to_vec()];
     let mut document = Vec::new();
     for attack in Attack::ALL.map(Attack::name) {
-        for aim in ["supervisor", "ledger", "domain", "core", "machine"] {
+        for aim in ["supervisor", "ledger", "domain", "core", "machine", "seat"] {
             let (guarded, without) = (of(attack, aim, "guarded"), of(attack, aim, "without"));
             if guarded.or(without).is_none() {
                 continue;

@@ -36,6 +36,7 @@ pub(crate) fn attempt(manager: &NodeManager, apic: &LocalApic, attack: Attack, a
         Target::Memory => reach(manager, attack, PhysAddr(aim)),
         Target::Core => interrupt(apic, attack, ApicId(aim as u32)),
         Target::Machine | Target::Power => devices::attempt(attack),
+        Target::Seat => fill_seat(manager, attack),
     }
 }
 
@@ -56,6 +57,23 @@ fn reach(manager: &NodeManager, attack: Attack, aim: PhysAddr) -> Tried {
             Tried::Done
         }
     }
+}
+
+/// Fills what the domain shares with its supervisor.
+fn fill_seat(manager: &NodeManager, attack: Attack) -> Tried {
+    let Some(domain) = &manager.node().domain else { return Tried::Unknown };
+    let first = layout::shared(domain.seat.start).0 as *mut u64;
+    let mut noise = STRAY;
+    for word in 0..domain.seat.bytes as usize / size_of::<u64>() {
+        // Marsaglia's xorshift.
+        noise ^= noise << 13;
+        noise ^= noise >> 7;
+        noise ^= noise << 17;
+        let value = if attack == Attack::SeatOfOnes { u64::MAX } else { noise };
+        // SAFETY: none can be given, and that is the point.
+        unsafe { first.wrapping_add(word).write_volatile(value) };
+    }
+    Tried::Done
 }
 
 /// Tries to interrupt a core that is not the domain's.

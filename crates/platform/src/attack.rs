@@ -14,6 +14,9 @@ pub enum Target {
     Machine,
     /// The whole machine, which it would switch off or reset.
     Power,
+    /// The supervisor, by what a domain shares with it: messages, frames, how far it has come. No
+    /// guard keeps a domain from writing there; whoever reads it believes nothing.
+    Seat,
 }
 
 /// A way to reach what a domain has not been given.
@@ -68,11 +71,15 @@ pub enum Attack {
     SwitchOff,
     /// Spoil the own interrupt gates, and fault.
     TripleFault,
+    /// Fill the seat with ones: every length and index is as large as it can be.
+    SeatOfOnes,
+    /// Fill it with noise.
+    SeatOfNoise,
 }
 
 impl Attack {
     /// All of them.
-    pub const ALL: [Attack; 24] = [
+    pub const ALL: [Attack; 26] = [
         Attack::StoreEntry,
         Attack::MapSmall,
         Attack::MapLarge,
@@ -97,6 +104,8 @@ impl Attack {
         Attack::FastReset,
         Attack::SwitchOff,
         Attack::TripleFault,
+        Attack::SeatOfOnes,
+        Attack::SeatOfNoise,
     ];
 
     /// What it leads to.
@@ -126,6 +135,7 @@ impl Attack {
             | Attack::FastReset
             | Attack::SwitchOff
             | Attack::TripleFault => Target::Power,
+            Attack::SeatOfOnes | Attack::SeatOfNoise => Target::Seat,
         }
     }
 
@@ -156,6 +166,8 @@ impl Attack {
             Attack::FastReset => "fast-reset",
             Attack::SwitchOff => "switch-off",
             Attack::TripleFault => "triple-fault",
+            Attack::SeatOfOnes => "seat-of-ones",
+            Attack::SeatOfNoise => "seat-of-noise",
         }
     }
 
@@ -190,6 +202,10 @@ impl Attack {
             Attack::FastReset => "reset the machine by the fast reset",
             Attack::SwitchOff => "switch the machine off",
             Attack::TripleFault => "spoil the own interrupt gates, and fault",
+            Attack::SeatOfOnes => {
+                "fill the seat with ones: every length and index is as large as it can be"
+            }
+            Attack::SeatOfNoise => "fill the seat with noise",
         }
     }
 

@@ -44,6 +44,7 @@ enum Aim {
     Domain,
     Core,
     Machine,
+    Seat,
 }
 
 impl Aim {
@@ -54,6 +55,7 @@ impl Aim {
             Aim::Domain => "domain",
             Aim::Core => "core",
             Aim::Machine => "machine",
+            Aim::Seat => "seat",
         }
     }
 
@@ -62,6 +64,7 @@ impl Aim {
             Target::Memory => &[Aim::Supervisor, Aim::Ledger, Aim::Domain],
             Target::Core => &[Aim::Core],
             Target::Machine | Target::Power => &[Aim::Machine],
+            Target::Seat => &[Aim::Seat],
         }
     }
 }
@@ -132,7 +135,9 @@ impl<M: Misbehave> Attacks<M> {
             ALL => !is_control || it.target() != Target::Power,
             only => *it as u64 == only,
         };
-        for attack in Attack::ALL.into_iter().filter(wanted) {
+        // Its control would be another supervisor.
+        let has_control = |it: &Attack| !is_control || it.target() != Target::Seat;
+        for attack in Attack::ALL.into_iter().filter(wanted).filter(has_control) {
             for aim in Aim::of(attack).iter().copied() {
                 let tried = self.attempt(attack, aim).await;
                 let harm = self.harm(aim, tried, is_control).await;
@@ -144,7 +149,7 @@ impl<M: Misbehave> Attacks<M> {
                 let aimed = aim.name();
                 self.findings.figure(format!("{attack} {aimed} {what}"), u64::from(harm.is_some()));
                 right += u64::from(harm.is_some() == is_control);
-                if !is_control {
+                if !is_control && aim != Aim::Seat {
                     let goes_on = self.answers(ATTACKER, LONG).await;
                     self.findings.check(
                         goes_on,
@@ -153,7 +158,7 @@ impl<M: Misbehave> Attacks<M> {
                 }
                 // Its tables may be what the attack made of them; and a core that ends too often
                 // is stopped.
-                if is_control || tried.is_none() {
+                if is_control || tried.is_none() || aim == Aim::Seat {
                     self.end(ATTACKER).await;
                     self.make(ATTACKER, is_control).await;
                 }
@@ -189,8 +194,12 @@ impl<M: Misbehave> Attacks<M> {
 
     async fn end(&mut self, slot: u8) {
         let name = self.name(slot);
-        let ended = self.running.carry_out(&Command::Destroy { name, force: true }).await;
-        self.findings.expect(ended, &format!("the end of {name}"));
+        let destroy = Command::Destroy { name, force: true };
+        // One whose seat says so has ended by itself.
+        let _ = self.running.carry_out(&destroy).await;
+        let is_gone = |it: &Running<M>| it.ledger().named(name).is_none();
+        let gone = self.running.until(LONG, is_gone).await;
+        self.findings.check(gone, format_args!("{name} is not gone"));
     }
 
     /// Has the attacker try it. `None` if that ended its managing core.
@@ -204,7 +213,7 @@ impl<M: Misbehave> Attacks<M> {
             }
             // The victim tells by what name the machine knows its core.
             Aim::Core => tell(&mut self.running, VICTIM, &Say::Hardware.cell(&[])).await?,
-            Aim::Machine => 0,
+            Aim::Machine | Aim::Seat => 0,
         };
         let mut cell = [0; 9];
         cell[0] = attack as u8;
@@ -222,7 +231,7 @@ impl<M: Misbehave> Attacks<M> {
             Aim::Supervisor => self.page.words().first(),
             // Nothing stands at its end.
             Aim::Ledger => self.ledger.words().last(),
-            Aim::Domain | Aim::Core | Aim::Machine => None,
+            Aim::Domain | Aim::Core | Aim::Machine | Aim::Seat => None,
         }
     }
 
