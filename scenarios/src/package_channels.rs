@@ -1,7 +1,7 @@
 //! Packages of two cores send each other messages by channels of their own: without a system call
 //! while both are awake, and with no more than sleeping and waking cost else. `package-channels`:
 //! one of them ends, then one's core restarts; the other learns that, and in the end all memory is
-//! back. `package-channels-restart`: the management core restarts, and neither notices. With
+//! back. They open and close `many` channels twice over, in less memory than all of these have. `package-channels-restart`: the management core restarts, and neither notices. With
 //! `beside=1` both are on one core, and a third one there gets nothing of what they have.
 
 mod lasting;
@@ -29,8 +29,8 @@ use crate::talk::Talk;
 const RUN: u32 = 20;
 
 /// What the package does.
-const ACTS: [&str; 9] =
-    ["exchange", "leave", "stay", "hold", "long", "panic", "steal", "give", "take"];
+const ACTS: [&str; 10] =
+    ["exchange", "leave", "stay", "hold", "long", "panic", "steal", "give", "take", "many"];
 const EXCHANGE: u64 = 0;
 const LEAVE: u64 = 1;
 const STAY: u64 = 2;
@@ -40,6 +40,11 @@ const PANICS: u64 = 5;
 const STEAL: u64 = 6;
 const GIVE: u64 = 7;
 const TAKE: u64 = 8;
+const MANY: u64 = 9;
+
+/// Channels that are opened and closed each way, and all memory of a package that does so.
+const TIMES: u64 = 5_000;
+const LITTLE_MEMORY: u64 = 16 << 20;
 
 /// The package shares its core.
 const SHARES: u64 = 1 << 32;
@@ -90,6 +95,7 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     }
     let restarts = arguments.name() == "package-channels-restart";
     let beside = arguments.number("beside", 0) > 0;
+    let times = arguments.number("many", TIMES);
     let core = core.clone();
     if restarts && core.machine().generation() == Generation::FIRST {
         core.clone().spawn(async move {
@@ -104,7 +110,7 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     conduct(&core.clone(), name, move |findings| async move {
         let result = match workers(&core, &findings, beside) {
             Some(pair) if restarts => look_afterwards(&core, &findings, pair).await,
-            Some(pair) => check(&core, &findings, pair).await,
+            Some(pair) => check(&core, &findings, pair, times).await,
             None => Ok(()),
         };
         if let Err(status) = result {
@@ -155,11 +161,15 @@ async fn run<M: Machine>(core: &Core<M>, number: u64) -> Result<u64, Status> {
     let image = core.find_package("channels").ok_or(Status::NotFound)?;
     let what = match number & 0xff {
         GIVE | TAKE => lasting::words(number),
+        MANY => format!("{}", number >> 36),
         _ => String::from(if leads { "leads" } else { "" }),
     };
     let argument = format!("{} {} {act} {what}", core.id().0, number >> 8 & 0xffff);
     let calls = ServiceCalls::new(&core.stl());
-    let limits = PackageLimits { shares, ..PackageLimits::default() };
+    let mut limits = PackageLimits { shares, ..PackageLimits::default() };
+    if number & 0xff == MANY {
+        limits.memory_bytes = LITTLE_MEMORY;
+    }
     let package = core.run_package(image, argument.as_bytes(), limits, calls)?;
     match package.ended().await.ended {
         Ended::Exited(code) => Ok(code),
@@ -214,6 +224,7 @@ async fn check<M: Machine>(
     core: &Core<M>,
     findings: &Findings,
     [first, second]: [CoreId; 2],
+    times: u64,
 ) -> Result<(), Status> {
     let mut first = Party::of(core, first).await?;
     let mut second = Party::of(core, second).await?;
@@ -225,6 +236,12 @@ async fn check<M: Machine>(
     both(&first, &second, [LEAVE, STAY], findings).await?;
     both(&first, &second, [STAY, LEAVE], findings).await?;
     both(&first, &second, [PANICS, STAY], findings).await?;
+    let begun = core.now();
+    first.begin(MANY | times << 36, second.core, LEADS).await?;
+    second.begin(MANY | times << 36, first.core, 0).await?;
+    first.end(MANY, findings).await?;
+    second.end(MANY, findings).await?;
+    findings.figure("many_us", (core.now() - begun).as_micros() as u64);
     if first.core == second.core {
         beside_a_third(core, &first, &second, findings).await?;
     }

@@ -222,10 +222,10 @@ impl Arena {
         done.expect("whole pages that are mapped can be protected");
     }
 
-    /// Takes away what [`Arena::map_user`] showed; no package uses it any more.
+    /// Takes away what [`Arena::map_user`] showed; no package has it any more.
     pub fn unmap_user(&self, at: VirtAddr, bytes: u64) {
-        // SAFETY: the caller names what was mapped for a package that is gone. It cannot fail:
-        // the range is whole pages.
+        // SAFETY: the caller names what was mapped for a package, in which no Rust object lies. It
+        // cannot fail: the range is whole pages.
         let _ = unsafe {
             rustix::mm::munmap(ptr::with_exposed_provenance_mut(at.0 as usize), bytes as usize)
         };

@@ -228,6 +228,16 @@ impl User for HostedUser {
         self.show(grant, at, access)
     }
 
+    fn unmap(&mut self, at: VirtAddr) {
+        SLOTS.with_borrow_mut(|slots| {
+            let pieces = slots.memory[self.slot.index()].get_or_insert_default();
+            if let Ok(place) = pieces.binary_search_by_key(&at.0, |piece| piece.at) {
+                let piece = pieces.remove(place);
+                self.node.arena.unmap_user(at, piece.bytes);
+            }
+        });
+    }
+
     fn map_pool(&mut self) -> Result<(), AttachError> {
         match self.node.record.layout.buffers() {
             Grant { bytes: 0, .. } => Err(AttachError::OutOfRange),

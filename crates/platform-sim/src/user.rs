@@ -319,6 +319,12 @@ impl User for SimUser {
         Ok(())
     }
 
+    fn unmap(&mut self, at: VirtAddr) {
+        if let Some(piece) = self.memory.borrow_mut().pieces.remove(&at) {
+            self.state.borrow_mut().memory.detach_user(self.core, piece.grant, at);
+        }
+    }
+
     fn map_pool(&mut self) -> Result<(), AttachError> {
         let mut state = self.state.borrow_mut();
         let pool = state.pool.clone().ok_or(AttachError::OutOfRange)?;

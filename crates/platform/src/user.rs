@@ -95,6 +95,10 @@ pub trait User: 'static {
     /// core has entered it in the user half of the core's tables with this access.
     fn map(&mut self, grant: Grant, at: VirtAddr, access: Access) -> Result<(), AttachError>;
 
+    /// Forgets the grant that was mapped at `at`, if one was: the management core has taken it out
+    /// of the core's tables, and no translation of it is left on this core.
+    fn unmap(&mut self, at: VirtAddr);
+
     /// Makes the node's pool usable by the package, at its
     /// [slot's place for it](nile_abi::call::UserSlot::pool). The management core has entered it
     /// there, to be written. `OutOfRange` if the node has none.
@@ -125,6 +129,10 @@ impl User for NoUser {
     }
 
     fn map(&mut self, _: Grant, _: VirtAddr, _: Access) -> Result<(), AttachError> {
+        match *self {}
+    }
+
+    fn unmap(&mut self, _: VirtAddr) {
         match *self {}
     }
 

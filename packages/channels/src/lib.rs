@@ -83,6 +83,7 @@ pub fn main(system: &dyn System, argument: &[u8]) -> u64 {
         Some("give") => return lasting::give(&runtime, other, words),
         Some("take") => return lasting::take(&runtime, words),
         Some("steal") => steal(&runtime, own),
+        Some("many") => many(&runtime, other, words.next()),
         Some("panic") => fail(&runtime, other),
         Some("leave") => pair(&runtime, other, PATIENCE).and_then(|mut pair| talk(&mut pair)),
         Some("stay") => stay(&runtime, other),
@@ -274,6 +275,19 @@ fn steal(runtime: &Runtime<'_>, own: CoreId) -> Checked {
     let soon = Instant::from_nanos(now(runtime)? + LITTLE_PATIENCE);
     holds(runtime.accept_channel(MINE, soon).err() == Some(Status::Timeout), 84)?;
     mine.close();
+    Ok(())
+}
+
+/// Channels there and back are opened and closed, so many times.
+fn many(runtime: &Runtime<'_>, other: CoreId, times: Option<&str>) -> Checked {
+    let times: u64 = times.and_then(|it| it.parse().ok()).ok_or(90u64)?;
+    for number in 0..times {
+        let mut pair = pair(runtime, other, PATIENCE)?;
+        pair.out.send(&say(number)?).map_err(|_| 91u64)?;
+        holds(is(&pair.back.receive().map_err(|_| 92u64)?, number), 93)?;
+        pair.out.close();
+        pair.back.close();
+    }
     Ok(())
 }
 

@@ -141,12 +141,19 @@ impl<M: Machine> Core<M> {
         stays: impl Fn(VirtAddr, Access) -> bool,
         forget: impl FnOnce(),
     ) {
+        self.take_out(|at, access| is_in(slot, at) && !stays(at, access), forget).await;
+    }
+
+    /// The same with what is at one place of the user half.
+    pub(crate) async fn empty_place(&self, at: VirtAddr, forget: impl FnOnce()) {
+        self.take_out(|place, _| place == at, forget).await;
+    }
+
+    async fn take_out(&self, leaves: impl Fn(VirtAddr, Access) -> bool, forget: impl FnOnce()) {
         let _turn = self.client.empties.take().await;
         let (mut back, mut beside) = (Vec::new(), Vec::new());
         loop {
-            let leaves = |((_, at), access): &(&(Grant, VirtAddr), &Access)| {
-                is_in(slot, *at) && !stays(*at, **access)
-            };
+            let leaves = |((_, at), access): &(&(Grant, VirtAddr), &Access)| leaves(*at, **access);
             let next = self.client.users.0.borrow().iter().find(leaves).map(|(place, _)| *place);
             let Some((grant, at)) = next else { break };
             match self.ask_present(Request::Release { grant, at: Some(at) }).await {

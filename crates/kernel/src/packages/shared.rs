@@ -1,6 +1,7 @@
 //! Memory of a package's that another package has, too: the ring of a channel. It begins as one
 //! package's; the other one then joins it: on another core by `Request::Join`, on the same core in
-//! its own slot. Each gives it back with all its memory, and when both have, it is free.
+//! its own slot. Each gives it back when its end of the channel is closed, or with all its memory;
+//! when both have, it is free.
 
 use nile_abi::{ChannelId, Status, VirtAddr};
 use nile_platform::user::Access;
@@ -36,7 +37,7 @@ impl<M: Machine> Package<M> {
     /// more, less than 2 MiB. Fails as [`Package::grow`] does. To be finished once begun.
     pub(crate) async fn share(&self, bytes: u64) -> Result<(VirtAddr, Grant), Status> {
         let _hold = self.hold()?;
-        let (at, bytes) = self.0.space.begin_to_grow(bytes)?;
+        let (at, bytes) = self.0.space.begin_to_share(bytes)?;
         let result = self.0.space.share(at, bytes).await;
         self.0.space.has_grown();
         result.map(|grant| (at, grant))
@@ -51,7 +52,7 @@ impl<M: Machine> Package<M> {
         is_there: impl Fn() -> bool,
     ) -> Result<VirtAddr, Status> {
         let _hold = self.hold()?;
-        let (at, bytes) = self.0.space.begin_to_grow(grant.bytes)?;
+        let (at, bytes) = self.0.space.begin_to_share(grant.bytes)?;
         let result = self.0.space.join_neighbour(at, bytes, grant, is_there).await;
         self.0.space.has_grown();
         result.map(|()| at)
@@ -62,14 +63,30 @@ impl<M: Machine> Package<M> {
     /// [`Package::grow`] does. To be finished once begun.
     pub(crate) async fn join(&self, channel: ChannelId, grant: Grant) -> Result<VirtAddr, Status> {
         let _hold = self.hold()?;
-        let (at, bytes) = self.0.space.begin_to_grow(grant.bytes)?;
+        let (at, bytes) = self.0.space.begin_to_share(grant.bytes)?;
         let result = self.0.space.join(at, bytes, channel, grant).await;
         self.0.space.has_grown();
         result.map(|()| at)
     }
 }
 
+impl<M: Machine> Hold<M> {
+    /// Gives back the `bytes` bytes that the package shares at `at`, and reaches no more.
+    pub(crate) async fn unshare(&self, at: VirtAddr, bytes: u64) {
+        self.0.0.space.unshare(at, bytes).await;
+    }
+}
+
 impl<M: Machine> Space<M> {
+    async fn unshare(&self, at: VirtAddr, bytes: u64) {
+        let forget = || {
+            // It is there as long as the package is held.
+            let _ = self.with_user(|user| user.unmap(at));
+        };
+        self.core().empty_place(at, forget).await;
+        self.has_shared(at, bytes);
+    }
+
     async fn share(&self, at: VirtAddr, bytes: u64) -> Result<Grant, Status> {
         self.reserve(bytes)?;
         let entered = async {

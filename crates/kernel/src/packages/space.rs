@@ -35,6 +35,8 @@ pub(super) struct Space<M: Machine> {
     most_used: Cell<u64>,
     refused: Cell<bool>,
     heap_end: Cell<VirtAddr>,
+    /// Where shared memory was, and how many bytes each time.
+    free: RefCell<Vec<(VirtAddr, u64)>>,
     /// Growths and holds under way.
     growing: Cell<u32>,
     closed: Cell<bool>,
@@ -68,6 +70,7 @@ impl<M: Machine> Space<M> {
             most_used: Cell::new(0),
             refused: Cell::new(false),
             heap_end: Cell::new(VirtAddr(slot.base().0 + HEAP)),
+            free: RefCell::default(),
             growing: Cell::new(0),
             closed: Cell::new(false),
             pooled: Cell::new(false),
@@ -228,6 +231,24 @@ impl<M: Machine> Space<M> {
         self.heap_end.set(end);
         self.growing.set(self.growing.get() + 1);
         Ok((at, bytes))
+    }
+
+    /// The same for memory that is shared: where some of as many bytes was before, if it was.
+    pub fn begin_to_share(&self, bytes: u64) -> Result<(VirtAddr, u64), Status> {
+        let bytes = bytes.next_multiple_of(PAGE);
+        let before = self.free.borrow().iter().position(|(_, free)| *free == bytes);
+        let Some(place) = before.filter(|_| !self.closed.get()) else {
+            return self.begin_to_grow(bytes);
+        };
+        self.growing.set(self.growing.get() + 1);
+        Ok(self.free.borrow_mut().swap_remove(place))
+    }
+
+    /// Shared memory is not there any more.
+    pub fn has_shared(&self, at: VirtAddr, bytes: u64) {
+        let bytes = bytes.next_multiple_of(PAGE);
+        self.unreserve(bytes);
+        self.free.borrow_mut().push((at, bytes));
     }
 
     /// Decides where a keep of `bytes` bytes, whole pages, goes: where a piece of 2 MiB can begin.

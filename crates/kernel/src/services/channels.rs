@@ -19,6 +19,8 @@
 //! and takes after the cell was published. Taken, it is noted in [`Ends`] until the package waits
 //! (`SystemCall::Wait`), however late that is, and the package, once told, looks at its ring again.
 //!
+//! A ring goes back when its end is closed: first the end, then the memory.
+//!
 //! *No ring is somebody else's memory.* The acceptor's core enters a ring in its tables by naming
 //! the line it was offered on (`Request::Join`). The opener's core gives its part of the ring back
 //! only after the management core has closed that line ([`Hold`]), and if the core itself ends,
@@ -34,7 +36,7 @@ use core::cell::{Cell, RefCell};
 use core::task::Waker;
 
 use nile_abi::call::{ChannelCall, ChannelPlace, Event, UserSlot};
-use nile_abi::{ChannelId, CoreId, Instant, PhysAddr, Status};
+use nile_abi::{ChannelId, CoreId, Instant, PhysAddr, Status, VirtAddr};
 use nile_order::SortedMap;
 use nile_platform::{Grant, Machine};
 use nile_ring::channel::region_len;
@@ -261,10 +263,17 @@ impl<M: Machine> Core<M> {
     }
 }
 
+/// An end, and the memory of its ring.
+struct Open {
+    end: Rc<dyn End>,
+    at: VirtAddr,
+    bytes: u64,
+}
+
 /// The ends that a package has, and what it is to be told of them.
 #[derive(Default)]
 pub(super) struct Ends {
-    open: RefCell<SortedMap<ChannelId, Rc<dyn End>>>,
+    open: RefCell<SortedMap<ChannelId, Open>>,
     last: Cell<u32>,
     /// What has happened and was not told: for each end once, and whether it is closed.
     happened: RefCell<SortedMap<ChannelId, bool>>,
@@ -290,11 +299,11 @@ impl Ends {
         }
     }
 
-    /// Gives an end its name.
-    fn add(&self, end: Rc<dyn End>) -> ChannelId {
+    /// Gives an end its name. Its ring has so many bytes at `at`.
+    fn add(&self, end: Rc<dyn End>, at: VirtAddr, bytes: u64) -> ChannelId {
         self.last.set(self.last.get().wrapping_add(1));
         let channel = ChannelId(self.last.get());
-        self.open.borrow_mut().insert(channel, end);
+        self.open.borrow_mut().insert(channel, Open { end, at, bytes });
         channel
     }
 
@@ -305,20 +314,29 @@ impl Ends {
     /// The package has ended: its ends are given up before its memory is.
     pub fn end<M: Machine>(&self, package: &Package<M>) {
         self.over.set(true);
-        for end in self.open.take().into_values() {
+        for Open { end, .. } in self.open.take().into_values() {
             // Nobody has begun to give the memory back.
             if let Ok(hold) = package.hold() {
-                shut(package.core(), end, hold);
+                shut(package.core(), end, hold, None);
             }
         }
         self.happened.take();
     }
 }
 
-/// Gives an end up in a task of its own, until which the package's memory stays.
-fn shut<M: Machine>(core: &Core<M>, end: Rc<dyn End>, hold: Hold<M>) -> Join<()> {
+/// Gives an end up, and its ring if that is named, in a task of its own, until which the package's
+/// memory stays.
+fn shut<M: Machine>(
+    core: &Core<M>,
+    end: Rc<dyn End>,
+    hold: Hold<M>,
+    ring: Option<(VirtAddr, u64)>,
+) -> Join<()> {
     core.spawn(async move {
         end.close().await;
+        if let Some((at, bytes)) = ring {
+            hold.unshare(at, bytes).await;
+        }
         drop(hold);
     })
 }
@@ -339,13 +357,14 @@ pub(super) async fn answer<M: Machine>(
             Ok(Vec::from(place.encode()))
         }
         ChannelCall::Wake(channel) => {
-            let end = ends.open.borrow().get(&channel).cloned();
+            let end = ends.open.borrow().get(&channel).map(|it| it.end.clone());
             end.ok_or(Status::NotFound)?.wake().map(|()| Vec::new())
         }
         ChannelCall::Close(channel) => {
-            let end = ends.open.borrow_mut().remove(&channel).ok_or(Status::NotFound)?;
+            let open = ends.open.borrow_mut().remove(&channel).ok_or(Status::NotFound)?;
             ends.happened.borrow_mut().remove(&channel);
-            shut(package.core(), end, package.hold()?).await;
+            let ring = Some((open.at, open.bytes));
+            shut(package.core(), open.end, package.hold()?, ring).await;
             Ok(Vec::new())
         }
     }
@@ -376,10 +395,10 @@ async fn open<M: Machine>(
         let outlet = Rc::new(Outlet { line, leaving: Flag::default() });
         if ends.over.get() {
             // From the offer on, the ring is not to be given back before the line is closed.
-            shut(&core, outlet, hold).await;
+            shut(&core, outlet, hold, None).await;
             return Err(Status::Dead);
         }
-        let channel = ends.add(outlet.clone());
+        let channel = ends.add(outlet.clone(), at, bytes);
         core.spawn(async move {
             if outlet.leaving.or(outlet.line.closed()).await.is_some() {
                 ends.happened(channel, true);
@@ -435,7 +454,7 @@ async fn take_ring<M: Machine>(
     if ends.over.get() {
         return Err(Status::Dead);
     }
-    let channel = ends.add(Rc::new(inlet.clone()));
+    let channel = ends.add(Rc::new(inlet.clone()), at, grant.bytes);
     inlet.owner.set(ends, channel);
     if inlet.dead.get() {
         inlet.tell();
@@ -476,7 +495,8 @@ mod tests {
     #[test]
     fn what_happens_to_an_end_is_told_once_however_late() {
         let ends = Ends::default();
-        let (first, second) = (ends.add(Rc::new(Nothing)), ends.add(Rc::new(Nothing)));
+        let add = || ends.add(Rc::new(Nothing), VirtAddr(0), 0);
+        let (first, second) = (add(), add());
         let next = || ends.next_event(Waker::noop());
         assert_eq!(next(), None);
         ends.happened(second, false);

@@ -68,6 +68,11 @@ impl UserMemory {
         Ok(())
     }
 
+    /// Takes away what was added at `at`, if something was.
+    pub fn remove(&mut self, at: VirtAddr) {
+        self.pieces.retain(|piece| piece.span.start != at);
+    }
+
     /// Copies from memory that the package may read.
     pub fn read(&self, from: VirtAddr, into: &mut [u8]) -> Result<(), BadAddress> {
         self.check(from, into.len(), false)?;
@@ -189,6 +194,18 @@ mod tests {
         assert!(reads(6, 4095, 1) && !reads(6, 4095, 2) && !reads(7, 0, 1));
         assert!(!writes(0, 0, 1) && !writes(3, 0, 1) && !writes(3, 4095, 2));
         assert!(writes(4, 0, 3 * 4096) && !writes(4, 0, 3 * 4096 + 1));
+    }
+
+    #[test]
+    fn what_is_taken_away_is_reached_no_more_and_its_place_is_free() {
+        let mut memory = memory();
+        let at = VirtAddr(AT + 5 * PAGE);
+        memory.remove(VirtAddr(at.0 + PAGE));
+        assert_eq!(memory.check(at, 8, true), Ok(()), "nothing begins there");
+        memory.remove(at);
+        assert_eq!(memory.check(at, 8, false), Err(BadAddress));
+        assert_eq!(memory.check(VirtAddr(AT + 4 * PAGE), 4096, true), Ok(()));
+        memory.add(at, PAGE, Access::Read).expect("it is free");
     }
 
     #[test]

@@ -166,6 +166,11 @@ impl User for UserHalf {
         self.memory.add(at, grant.bytes, access)
     }
 
+    fn unmap(&mut self, at: VirtAddr) {
+        self.memory.remove(at);
+        privileged::invalidate_all();
+    }
+
     fn map_pool(&mut self) -> Result<(), AttachError> {
         let buffers = self.node.buffers.ok_or(AttachError::OutOfRange)?;
         self.memory.add(self.slot.pool(), buffers.bytes, Access::Write)

@@ -116,7 +116,7 @@ impl<'s> Runtime<'s> {
         let place = ChannelPlace::decode(&place).ok_or(Status::Invalid)?;
         let base = self.memory(place.at, place.bytes).ok_or(Status::Invalid)?;
         // SAFETY: the kernel has mapped these bytes there for this channel, whole pages that stay
-        // until the package ends.
+        // until the end is closed, which takes the channel.
         let channel = unsafe { UserChannel::at(base, place.bytes) };
         let channel = channel.map_err(|_| Status::Invalid)?;
         let watch = Rc::new(Watch::default());
@@ -200,7 +200,10 @@ impl ChannelSender<'_> {
 
     /// Closes the channel: its receiver learns that after the last message.
     pub fn close(self) {
-        self.end.close();
+        let ChannelSender { end, ring } = self;
+        // What is in it is not to be reached any more.
+        drop(ring);
+        end.close();
     }
 }
 
@@ -247,7 +250,10 @@ impl ChannelReceiver<'_> {
 
     /// Closes the channel: its sender learns that.
     pub fn close(self) {
-        self.end.close();
+        let ChannelReceiver { end, ring } = self;
+        // As above.
+        drop(ring);
+        end.close();
     }
 }
 

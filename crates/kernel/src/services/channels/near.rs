@@ -50,7 +50,8 @@ pub(super) async fn open<M: Machine>(
         let source = Source::Near { slot: package.slot(), sender: Owner::default() };
         let inlet = Inlet::new(source, core.id(), Offer { tag, cells, grant });
         let offers = core.services.rings.clone();
-        let channel = ends.add(Rc::new(Outlet { inlet: inlet.clone(), offers: offers.clone() }));
+        let outlet = Rc::new(Outlet { inlet: inlet.clone(), offers: offers.clone() });
+        let channel = ends.add(outlet, at, bytes);
         if let Source::Near { sender, .. } = &inlet.source {
             sender.set(&ends, channel);
         }
