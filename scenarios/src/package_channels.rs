@@ -1,8 +1,9 @@
 //! Packages of two cores send each other messages by channels of their own: without a system call
 //! while both are awake, and with no more than sleeping and waking cost else. `package-channels`:
 //! one of them ends, then one's core restarts; the other learns that, and in the end all memory is
-//! back. They open and close `many` channels twice over, in less memory than all of these have. `package-channels-restart`: the management core restarts, and neither notices. With
-//! `beside=1` both are on one core, and a third one there gets nothing of what they have.
+//! back. They open and close `many` channels each way, in less memory than all of these have.
+//! `package-channels-restart`: the management core restarts, and neither notices. With `beside=1`
+//! both are on one core, and a third one there gets nothing of what they have.
 
 mod lasting;
 
