@@ -64,7 +64,7 @@ impl Gossip {
             return;
         };
         match compare(said, known) {
-            Ordering::Greater if source == Source::Answer && self.must_ask(said, known) => {
+            Ordering::Greater if self.must_ask(source, said, known) => {
                 if self.doubts.len() < MOST_DOUBTS {
                     let until = now + self.settings.period * DOUBT_PERIODS;
                     self.doubts.entry(node).or_insert(until);
@@ -90,9 +90,11 @@ impl Gossip {
     }
 
     /// Whether a death is believed only after the node had the chance to deny it: whoever says it
-    /// did not find it out, and it may be from the other side of a partition.
-    fn must_ask(&self, said: &Row, known: &Row) -> bool {
-        !said.live && known.live && known.generation == said.generation && !self.settings.observer
+    /// did not find it out, and it may be from the other side of a partition. An observer may reach
+    /// both sides, and is told news by any.
+    fn must_ask(&self, source: Source, said: &Row, known: &Row) -> bool {
+        let is_hearsay = source == Source::Answer || self.settings.observer;
+        is_hearsay && !said.live && known.live && known.generation == said.generation
     }
 
     /// Something new was learned of a node's life; it is told on if others may need it, together

@@ -152,6 +152,32 @@ fn both_sides_of_a_healed_partition_agree() {
 }
 
 #[test]
+fn an_observer_of_both_sides_holds_nobody_for_dead() {
+    for seed in 1..=20 {
+        let mut net = Net::of(3);
+        net.rounds(20);
+        net.passes = |a, b| a.0 > 3 || b.0 > 3 || (a.0 == 1) == (b.0 == 1);
+        net.rounds(20);
+        assert_eq!([1, 2, 3].map(|node| net.node(node).live()), [1, 2, 2]);
+        net.start(Settings { observer: true, seed, ..settings(99, 1) });
+        net.run(Duration::from_millis(200));
+        assert_eq!(net.node(99).live(), 3);
+        // Whoever is talked to tells what is news there.
+        for node in 1..=3 {
+            let update = Update::Publish(instance(node as u16));
+            net.node(node).set_local(update).unwrap();
+            let other = if node == 1 { 3 } else { 1 };
+            net.node(node).rumours.add(NodeId(other), 0, 3);
+            net.node(node).talked(NodeId(99));
+        }
+        net.rounds(20);
+        assert_eq!(net.node(99).live(), 3);
+        let events = net.events(99);
+        assert!(!(1..=3).any(|node| down(&events, node)), "{seed}: {events:?}");
+    }
+}
+
+#[test]
 fn one_that_missed_a_death_learns_of_it() {
     let mut net = Net::of(6);
     net.rounds(20);
