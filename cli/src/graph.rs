@@ -3,17 +3,22 @@
 pub mod args;
 pub mod cores;
 mod feed;
+mod freshness;
 pub mod lines;
 mod page;
 mod show;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use nile_interfaces::graph::GraphClient;
 
 use crate::failure::Failure;
 use args::{Graph, GraphAction};
 use cores::Cores;
+
+/// For how long freshness is watched if nobody says.
+const WATCHED: Duration = Duration::from_secs(10);
 
 /// Does what is asked for.
 pub fn run(options: &Graph) -> Result<(), Failure> {
@@ -62,6 +67,13 @@ pub fn run(options: &Graph) -> Result<(), Failure> {
                 Some(file) => show::watch(&mut cores, core, name, *number, *watched, file),
                 None => show::state(&mut cores, core, name, query),
             }
+        }
+        GraphAction::Freshness { name, watched, watch, number, query } => {
+            let mut cores = Cores::open(query)?;
+            let core = cores.named(name)?;
+            let usual = if *watch { Duration::MAX } else { WATCHED };
+            let each = watch.then_some(*number);
+            freshness::run(&mut cores, core, name, watched.unwrap_or(usual), each, query)
         }
         GraphAction::Vertex { name, vertex, query } => {
             let mut cores = Cores::open(query)?;

@@ -86,6 +86,27 @@ pub enum GraphAction {
         #[command(flatten)]
         query: Query,
     },
+    /// Watch how fresh a graph is: for how long the first event has waited that is not in the
+    /// ranks, over all of the time.
+    Freshness {
+        /// The graph.
+        name: String,
+        /// For how many seconds; Ctrl-C ends it earlier. Without it for ten, or with --watch until
+        /// Ctrl-C.
+        #[arg(long = "for", value_parser = seconds, value_name = "SECONDS")]
+        watched: Option<Duration>,
+        /// Also show each publication, with its highest vertices.
+        #[arg(long)]
+        watch: bool,
+        /// How many vertices of each publication.
+        #[arg(
+            short, long, default_value_t = 10, requires = "watch",
+            value_parser = value_parser!(u32).range(1..=500)
+        )]
+        number: u32,
+        #[command(flatten)]
+        query: Query,
+    },
     /// Show a vertex: its rank, and the component that it is in.
     Vertex {
         /// The graph.

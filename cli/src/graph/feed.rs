@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::mem;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -25,6 +25,9 @@ const MOST_TAKEN: usize = 32;
 /// Rejected lines of a call.
 const MOST_REJECTED: usize = 64;
 
+/// Bytes that are read at once.
+const PIECE: usize = 1 << 16;
+
 /// For how long the graph is looked for while no core has it or can take more, and how often.
 const INSISTS: Duration = Duration::from_secs(60);
 const AGAIN: Duration = Duration::from_millis(250);
@@ -40,26 +43,37 @@ pub fn run(
 ) -> Result<(), Failure> {
     let shown = file.display();
     let unread = |error: io::Error| Failure::request(format!("{shown} cannot be read: {error}"));
-    let reader: Box<dyn BufRead> = match file.as_os_str() == "-" {
-        true => Box::new(BufReader::new(io::stdin())),
-        false => Box::new(BufReader::new(File::open(file).map_err(unread)?)),
+    let bytes: Box<dyn Read> = match file.as_os_str() == "-" {
+        true => Box::new(io::stdin()),
+        false => Box::new(File::open(file).map_err(unread)?),
     };
+    let mut reader = BufReader::with_capacity(PIECE, bytes);
     let source = source.unwrap_or_else(|| number_of(file));
     let mut feed = Feed { cores, core, name, source, unkept: Vec::new(), new: 0, known: 0 };
     // What is fed later has happened later, unless lines say when.
     let begun = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_micros() as u64);
     let (mut events, mut rejects) = (Vec::new(), Vec::new());
     let (mut sequence, mut rejected) = (0, 0);
-    for text in reader.lines() {
-        let text = text.map_err(unread)?;
-        match lines::edge(&text, sequence, begun.saturating_add(sequence)) {
-            Ok(None) => continue,
-            Ok(Some(edge)) => events.push(edge),
+    let mut line = String::new();
+    while reader.read_line(&mut line).map_err(unread)? > 0 {
+        let text = line.trim_end_matches(['\n', '\r']);
+        match lines::edge(text, sequence, begun.saturating_add(sequence)) {
+            Ok(None) => {}
+            Ok(Some(edge)) => {
+                events.push(edge);
+                sequence += 1;
+            }
             // It has its number: once it is mended it counts.
-            Err(why) => rejects.push(RejectedEvent { source, sequence, text, why }),
+            Err(why) => {
+                rejects.push(RejectedEvent { source, sequence, text: text.into(), why });
+                sequence += 1;
+            }
         }
-        sequence += 1;
-        if rejects.len() == MOST_REJECTED || events.len() == MOST_EVENTS {
+        line.clear();
+        // What has come is given before it is waited for more.
+        let is_all =
+            !reader.buffer().contains(&b'\n') && !(events.is_empty() && rejects.is_empty());
+        if is_all || rejects.len() == MOST_REJECTED || events.len() == MOST_EVENTS {
             rejected += rejects.len();
             feed.give(Batch { events: mem::take(&mut events), rejects: mem::take(&mut rejects) })?;
         }

@@ -46,6 +46,12 @@ pub fn check(place: &Place) {
     let stands = place.run(&["graph", "show", "web"]).expect(0).out;
     assert!(stands.contains("publication") && stands.contains("n1.c2"), "{stands}");
     assert_eq!(place.json(&["graph", "show", "web"])["vertices"], 4);
+    let fresh = place.json(&["graph", "freshness", "web", "--for", "1"]);
+    assert_eq!((&fresh["events"], &fresh["staleness_us"]["max"]), (&0.into(), &0.into()));
+    assert!(fresh["error"].as_f64().unwrap() <= 1e-3, "{fresh}");
+    let each = place.run(&["graph", "freshness", "web", "--watch", "-n", "2", "--for", "1"]);
+    let each = each.expect(0).out;
+    assert!(each.starts_with("publication ") && each.contains(": 3 1\n"), "{each}");
     let page = place.folder().join("a page.html");
     let shown = page.to_str().unwrap();
     let said = place.run(&["graph", "show", "web", "--html", shown, "--for", "1"]).expect(0).out;

@@ -3,8 +3,10 @@
 //! older event about it may still come.
 
 use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::Range;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::iter::Peekable;
 use core::mem;
 
 use crate::bytes::{Damaged, Read};
@@ -46,6 +48,45 @@ pub struct Edges {
     /// How many edges come from each vertex.
     degrees: Vec<u32>,
     count: u64,
+}
+
+/// A walk over vertices, one after the other: what is new is looked for once.
+pub struct Walk<'a> {
+    edges: &'a Edges,
+    next: Vertex,
+    fresh: Peekable<Range<'a, (Vertex, Vertex), Fresh>>,
+}
+
+impl Walk<'_> {
+    /// Calls `each` with every vertex that an edge leads to the next one from; how many they are.
+    pub fn each(&mut self, mut each: impl FnMut(Vertex)) -> usize {
+        let to = self.next;
+        self.next += 1;
+        let (_, old) = self.edges.old(to);
+        let is_its = |(at, _): &(&(Vertex, Vertex), &Fresh)| at.0 == to;
+        if !self.fresh.peek().is_some_and(is_its) {
+            old.iter().copied().for_each(each);
+            return old.len();
+        }
+        let mut count = 0;
+        let mut tell = |from| {
+            count += 1;
+            each(from);
+        };
+        let mut old = old.iter().copied().peekable();
+        while let Some(((_, from), state)) = self.fresh.next_if(is_its) {
+            while let Some(before) = old.next_if(|it| it < from) {
+                tell(before);
+            }
+            // What is new about an edge holds.
+            let _ = old.next_if_eq(from);
+            if state.is_there {
+                tell(*from);
+            }
+        }
+        old.for_each(tell);
+        count
+    }
 }
 
 impl Edges {
@@ -128,31 +169,13 @@ impl Edges {
     }
 
     /// Calls `each` with every vertex that an edge leads to this one from; how many they are.
-    pub fn each_to(&self, to: Vertex, mut each: impl FnMut(Vertex)) -> usize {
-        let (_, old) = self.old(to);
-        let mut fresh = self.fresh.range((to, 0)..=(to, Vertex::MAX)).peekable();
-        if fresh.peek().is_none() {
-            old.iter().copied().for_each(each);
-            return old.len();
-        }
-        let mut count = 0;
-        let mut tell = |from| {
-            count += 1;
-            each(from);
-        };
-        let mut old = old.iter().copied().peekable();
-        for ((_, from), state) in fresh {
-            while let Some(before) = old.next_if(|it| it < from) {
-                tell(before);
-            }
-            // What is new about an edge holds.
-            let _ = old.next_if_eq(from);
-            if state.is_there {
-                tell(*from);
-            }
-        }
-        old.for_each(tell);
-        count
+    pub fn each_to(&self, to: Vertex, each: impl FnMut(Vertex)) -> usize {
+        self.walk(to).each(each)
+    }
+
+    /// A walk over all vertices from this one on.
+    pub fn walk(&self, first: Vertex) -> Walk<'_> {
+        Walk { edges: self, next: first, fresh: self.fresh.range((first, 0)..).peekable() }
     }
 
     /// Whether there is so much new that it should become a generation.

@@ -16,6 +16,11 @@ use crate::sources::{SourceState, Sources, Verdict};
 /// at most 0.85 of it.
 const MOST_ALIKE: u32 = 256;
 
+/// What comes waits for good ranks for so many sweeps at most, and only while it is no larger a part
+/// of the edges than this.
+const MOST_HELD: u32 = 48;
+const PART: u64 = 16;
+
 /// How a graph is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
@@ -81,11 +86,13 @@ pub struct Graph {
     pub(crate) sources: Sources,
     pub(crate) edges: Edges,
     ranks: Ranks,
-    /// What has come in the midst of a sweep: source and event.
+    /// What has come while ranks become good: source and event.
     waiting: Vec<(u64, Event)>,
     /// Vertices from which an edge has come or gone since the last sweep began.
     changed: BTreeSet<Vertex>,
     is_sweeping: bool,
+    /// Ranks are not good yet; what comes meanwhile would only make them worse, and waits.
+    is_holding: bool,
     /// How many publications have the same events.
     alike: u32,
     /// What the sweep has, and what is published.
@@ -113,6 +120,7 @@ impl Graph {
             waiting: Vec::new(),
             changed: BTreeSet::new(),
             is_sweeping: false,
+            is_holding: false,
             alike: 0,
             coming: Publication::default(),
             published: Publication::default(),
@@ -142,7 +150,7 @@ impl Graph {
                 Verdict::New => {
                     offered.new += 1;
                     self.taken += 1;
-                    match self.is_sweeping {
+                    match self.is_sweeping || self.is_holding {
                         true => self.waiting.push((source, *event)),
                         false => self.apply(source, event),
                     }
@@ -212,6 +220,7 @@ impl Graph {
         }
         self.wanted = Some(keeping);
         if !self.is_sweeping {
+            self.take_in();
             self.begin_generation();
         }
     }
@@ -273,8 +282,11 @@ impl Graph {
             self.is_sweeping = true;
             self.coming = Publication {
                 number: self.published.number + 1,
-                watermark: self.sources.watermark(now),
-                events: self.taken,
+                watermark: match self.waiting.is_empty() {
+                    true => self.sources.watermark(now),
+                    false => self.published.watermark,
+                },
+                events: self.taken - self.waiting.len() as u64,
                 behind: 0,
                 vertices: self.edges.vertices() as u64,
                 edges: self.edges.count(),
@@ -292,12 +304,23 @@ impl Graph {
             self.alike = if is_alike { self.alike + 1 } else { 0 };
             self.published = Publication { error, ..self.coming };
             self.is_sweeping = false;
-            for (source, event) in core::mem::take(&mut self.waiting) {
-                self.apply(source, &event);
+            let is_good = error <= self.settings.error || self.alike >= MOST_HELD;
+            let is_much = self.waiting.len() as u64 * PART > self.edges.count();
+            self.is_holding = !(is_good || is_much || self.wanted.is_some());
+            if !self.is_holding {
+                self.take_in();
+                self.begin_generation();
             }
-            self.begin_generation();
         }
         Some(is_over)
+    }
+
+    /// What waits is in from now on.
+    fn take_in(&mut self) {
+        self.is_holding = false;
+        for (source, event) in core::mem::take(&mut self.waiting) {
+            self.apply(source, &event);
+        }
     }
 
     /// What is known.
