@@ -51,7 +51,8 @@ class Tools:
 
     def run(self, module: str, *arguments: str | Path) -> None:
         """Runs one of the modules of the benchmarks that need those packages."""
-        words = [str(self.python), "-m", module, *(str(Path(it).resolve()) for it in arguments)]
+        places = (str(it.resolve()) if isinstance(it, Path) else it for it in arguments)
+        words = [str(self.python), "-m", module, *places]
         bring(words, module, "could not be run", HERE.parent)
 
     def need_java(self) -> str:

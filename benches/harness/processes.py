@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 MARK = "NILE_PEER"
 
@@ -55,17 +56,22 @@ class Crew:
 
     def start(self, command: Command, out: Path, err: Path) -> subprocess.Popen[bytes]:
         """Starts a process, which is killed when this one is."""
+        with out.open("wb") as said:
+            return self.begin(command, subprocess.DEVNULL, said, err)
+
+    def open(self, command: Command, err: Path) -> subprocess.Popen[bytes]:
+        """Starts one that is written to and read from."""
+        return self.begin(command, subprocess.PIPE, subprocess.PIPE, err)
+
+    def begin(
+        self, command: Command, reads: int, says: int | BinaryIO, err: Path
+    ) -> subprocess.Popen[bytes]:
         environment = os.environ | dict(command.environment)
         environment[MARK] = str(self.folder)
         words = ["setpriv", "--pdeathsig", "KILL", "--", *map(str, command.words)]
-        with out.open("wb") as said, err.open("wb") as told:
+        with err.open("wb") as told:
             return subprocess.Popen(
-                words,
-                env=environment,
-                cwd=self.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=told,
+                words, env=environment, cwd=self.folder, stdin=reads, stdout=says, stderr=told
             )
 
     def run(self, command: Command, limit: float) -> Finished:

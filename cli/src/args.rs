@@ -311,6 +311,9 @@ pub enum Beside {
     /// Sort with the same code in a NileOS guest and in Linux guests on the same machine in QEMU,
     /// in turns, and find out how much the cores that work are disturbed.
     Linux(Linux),
+    /// How fresh the ranks of a graph are while edges come, of NileOS and of libraries that compute
+    /// them in a loop, in turns. What is missing of them is installed.
+    Stream(Stream),
 }
 
 /// What comes of a comparison.
@@ -373,6 +376,45 @@ pub struct Linux {
     pub cores: Option<u16>,
     #[command(flatten)]
     pub outcome: Outcome,
+}
+
+#[derive(Args)]
+pub struct Stream {
+    /// The graph has up to 2^N vertices, and 16 edges a vertex; without it 20.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(8..=23))]
+    pub scale: Option<u16>,
+    /// How many edges come in a second; without it 200000.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub rate: Option<u32>,
+    /// For how many seconds they come; without it 10.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=600))]
+    pub seconds: Option<u16>,
+    /// Measure these only, as nileos,scipy.
+    #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]
+    pub only: Vec<Ranker>,
+    /// How often each has its turn; without it 3 times.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub runs: Option<u16>,
+    /// For trying: once, a graph of 4,096 vertices. Targets are no promise then.
+    #[arg(long)]
+    pub quick: bool,
+    #[command(flatten)]
+    pub outcome: Outcome,
+}
+
+/// Who computes ranks while edges come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Ranker {
+    /// A hosted node, the graph in its memory.
+    Nileos,
+    /// The same, all edges on its disk, too.
+    NileosKept,
+    /// NetworKit's PageRank, again and again.
+    Networkit,
+    /// Power iteration by scipy, from the last ranks on.
+    Scipy,
+    /// igraph's PageRank, of a graph that is made anew each time.
+    Igraph,
 }
 
 #[derive(Args)]

@@ -2,13 +2,14 @@
 //! their own, so that this command does not carry their peers; it takes the names to run and
 //! sends each result as a report (see [`serial`](nile_cli::serial)). Here the results become one
 //! table or one document. Whole other systems are [`peers`] of another kind, [`paper`] is an
-//! experiment with them, and [`linux`] is one in a guest.
+//! experiment with them, [`linux`] is one in a guest, and [`stream`] is one with edges that come.
 
 pub mod linux;
 pub mod paper;
 pub mod peers;
 mod python;
 mod record;
+pub mod stream;
 
 use std::time::Duration;
 
@@ -64,6 +65,7 @@ pub fn run(options: &Bench) -> Result<(), Failure> {
         Some(Beside::Peers(options)) => return peers::run(options),
         Some(Beside::Paper(options)) => return paper::run(options),
         Some(Beside::Linux(options)) => return linux::run(options),
+        Some(Beside::Stream(options)) => return stream::run(options),
         None => {}
     }
     let record = Record::of(&options.recorded, "bench")?;

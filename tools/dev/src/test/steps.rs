@@ -163,6 +163,23 @@ pub const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "stream",
+        what: "what measures streaming graphs beside each other, and the judge of its targets",
+        command: "python3 -m unittest discover --start benches/stream/tests",
+        needs: &[Need::Python],
+        limit_seconds: 120,
+        lane: Lane::Waits,
+        ..STEP
+    },
+    Step {
+        name: "stream-quick",
+        what: "a small graph is fed to NileOS and to a loop in scipy; ranks of both are right",
+        command: "./nile bench stream --quick --only nileos,nileos-kept,scipy",
+        needs: &[Need::Python],
+        lane: Lane::Waits,
+        ..STEP
+    },
+    Step {
         name: "sim-calls",
         what: "calls at most once, on a failing network",
         command: "./nile sim calls --runs 50",
@@ -451,6 +468,14 @@ pub const STEPS: &[Step] = &[
         command: "./nile bench linux --quick --control",
         environment: RELEASE,
         needs: &[Need::Python, Need::Qemu],
+        long: true,
+        ..STEP
+    },
+    Step {
+        name: "stream-control",
+        what: "ranks that are late on purpose are found to be",
+        command: "./nile bench stream --quick --control --only nileos,scipy",
+        needs: &[Need::Python],
         long: true,
         ..STEP
     },

@@ -1,0 +1,102 @@
+"""The medians of all turns, and which targets are met."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from stream.turn import Known, Turn
+
+# What must be reached, on two CPUs, with the usual graph.
+STALENESS = 0.25
+FRESHER = 5.0
+PLANTED = 0.46
+INGEST = 1e6
+MEMORY = 2.5
+
+# Bytes of an edge and a vertex in a graph that never changes, from both of its sides.
+FIXED_EDGE, FIXED_VERTEX = 8, 16
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What came of a contestant's turns: times in seconds, edges in a second, bytes."""
+
+    ingest: float
+    staleness_half: float
+    staleness_99: float
+    staleness_most: float
+    planted: float
+    publications: float
+    bytes: float
+
+
+@dataclass(frozen=True)
+class Target:
+    """One promise: a figure, what it is of, what it has to be, and whether it is."""
+
+    name: str
+    of: str
+    value: float
+    target: str
+    met: bool
+
+
+def measured(turns: Sequence[Turn], edges: Known) -> Measured:
+    """What comes of turns, of which there is at least one."""
+    return Measured(
+        ingest=edges.base / median(it.ingest_seconds for it in turns),
+        staleness_half=median(it.staleness[0] for it in turns),
+        staleness_99=median(it.staleness[1] for it in turns),
+        staleness_most=median(it.staleness[2] for it in turns),
+        planted=median(it.planted_seconds for it in turns),
+        publications=median(it.publications for it in turns),
+        bytes=median(it.bytes for it in turns),
+    )
+
+
+def judge(
+    ours: Mapping[str, Measured], peers: Mapping[str, Measured], edges: Known
+) -> list[Target]:
+    """Every target for which there is a figure. What is no number meets none."""
+    targets = []
+    if node := ours.get("nileos"):
+        late, first = node.staleness_99, node.planted
+        targets.append(most("staleness", "99% of the time, in seconds", late, STALENESS))
+        fixed = FIXED_EDGE * edges.edges + FIXED_VERTEX * edges.vertices
+        of = "all of the node / both sides of a graph that never changes"
+        targets.append(most("memory", of, node.bytes / fixed, MEMORY))
+        if peers:
+            best = min(peers, key=lambda name: peers[name].staleness_99)
+            ratio = peers[best].staleness_99 / late if late else float("inf")
+            of = f"that of {best}, the freshest / ours, 99% of the time"
+            targets.append(least("times as fresh", of, ratio, FRESHER))
+            best = min(peers, key=lambda name: peers[name].planted)
+            of = f"until a new vertex is the first / that of {best}, the fastest"
+            ratio = first / peers[best].planted if peers[best].planted else float("inf")
+            targets.append(most("planted", of, ratio, PLANTED))
+    if kept := ours.get("nileos-kept"):
+        of = "edges a second, each kept, until ranks have all"
+        targets.append(least("ingest", of, kept.ingest, INGEST))
+    return targets
+
+
+def most(name: str, of: str, value: float, target: float) -> Target:
+    return Target(name, of, value, f"at most {target:g}", value <= target)
+
+
+def least(name: str, of: str, value: float, target: float) -> Target:
+    return Target(name, of, value, f"at least {target:g}", value >= target)
+
+
+def problems(targets: Sequence[Target], promised: bool, control: bool) -> list[str]:
+    """Why the run as a whole has failed, as far as targets go. A control has to miss what is said
+    of time; others have to be met where they are promised."""
+    if control:
+        timed = [it for it in targets if it.name != "memory"]
+        return [
+            f"the control met a target: {it.name}, {it.value:.3g} ({it.target})"
+            for it in timed
+            if it.met
+        ]
+    missed = [target for target in targets if promised and not target.met]
+    return [f"missed: {it.name}, {it.of} is {it.value:.3g} ({it.target})" for it in missed]
