@@ -37,7 +37,7 @@ fn check(options: &Linux) -> Result<(), Failure> {
 pub fn run(options: &Linux) -> Result<(), Failure> {
     check(options)?;
     needs::provided(GUEST)?;
-    let mut command = python::command("linux")?;
+    let mut command = python::with_packages("linux")?;
     command.args(["--mebibytes", &python::mebi(size(options)).to_string()]);
     let runs = options.runs.unwrap_or(if options.quick { 1 } else { RUNS });
     command.args(["--runs", &runs.to_string(), "--nodes", &options.nodes.to_string()]);

@@ -41,7 +41,7 @@ fn check(options: &Paper) -> Result<(), Failure> {
 /// Becomes the program that measures.
 pub fn run(options: &Paper) -> Result<(), Failure> {
     check(options)?;
-    let mut command = python::command("paper")?;
+    let mut command = python::with_packages("paper")?;
     let sizes = levels(&options.sizes, &SIZES, &QUICK_SIZES, options.quick);
     command.arg("--mebibytes").args(sizes.into_iter().map(|it| python::mebi(it).to_string()));
     let reducers = levels(&options.reducers, &REDUCERS, &QUICK_REDUCERS, options.quick);

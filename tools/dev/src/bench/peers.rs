@@ -44,7 +44,7 @@ fn check(options: &Peers) -> Result<(), Failure> {
 /// Becomes the program that measures.
 pub fn run(options: &Peers) -> Result<(), Failure> {
     check(options)?;
-    let mut command = python::command("peers")?;
+    let mut command = python::with_packages("peers")?;
     command.args(["--mebibytes", &python::mebi(size(options)).to_string()]);
     let runs = options.runs.unwrap_or(if options.quick { 1 } else { RUNS });
     command.args(["--runs", &runs.to_string(), "--only"]);

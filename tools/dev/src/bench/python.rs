@@ -16,9 +16,14 @@ pub fn check(outcome: &Outcome) -> Result<(), Failure> {
     outcome.report.as_ref().map_or(Ok(()), |folder| write::check_folder("--report", folder))
 }
 
+/// What runs the benchmark of this name, which runs jobs.
+pub fn with_packages(name: &str) -> Result<Command, Failure> {
+    needs::provided(PACKAGES)?;
+    command(name)
+}
+
 /// What runs the benchmark of this name.
 pub fn command(name: &str) -> Result<Command, Failure> {
-    needs::provided(PACKAGES)?;
     let mut command = Command::new("python3");
     command.arg(needs::provided(ROOT)?.join("benches")).arg(name);
     Ok(command)

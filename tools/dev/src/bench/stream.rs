@@ -21,7 +21,7 @@ const LEAST_EDGES: u64 = 8;
 /// What the launcher has to provide; refuses a request that cannot be fulfilled.
 pub fn needs(options: &Stream) -> Result<Vec<Need>, Failure> {
     check(options)?;
-    Ok(vec![Need::Python, Need::Hosted, Need::Packages])
+    Ok(vec![Need::Python, Need::Hosted])
 }
 
 fn check(options: &Stream) -> Result<(), Failure> {
