@@ -51,7 +51,7 @@ def explanation() -> str:
     return (
         "half, 99%, most: for so much of the time, while new edges came and until all were in,\n"
         "the first edge that the last good publication lacked had waited for at most so long;\n"
-        "planted: from the last edge that makes a new vertex the first until one says so;\n"
+        "planted: from the edges that make a new vertex the first until one says so;\n"
         "ingest: the edges that there were before, from the first until ranks had all. Medians.\n"
     )
 

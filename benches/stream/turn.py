@@ -69,7 +69,7 @@ class Turn:
     # Of good publications while new edges came: half of the time, 99% of it, and always at most so
     # stale.
     staleness: tuple[float, float, float]
-    # From when the last of the edges was to come that make a vertex the first, until it was.
+    # From when the edges were to come that make a vertex the first, until it was.
     planted_seconds: float
     publications: int
     bytes: int
@@ -159,8 +159,8 @@ def take(contestant: Contestant, edges: Known, rate: int) -> Turn:
 
 
 class Stream:
-    """New edges, each at a time of its own. Half of them come, then those that make a vertex the
-    first, then the others."""
+    """New edges, at a steady rate. When half of them have come, those that make a vertex the first
+    come all at once."""
 
     def __init__(self, edges: Known, rate: int) -> None:
         self.edges = edges
@@ -168,22 +168,26 @@ class Stream:
         self.begun = 0.0
         new = (edges.folder / "new").read_bytes().splitlines(keepends=True)
         planted = (edges.folder / "planted").read_bytes().splitlines(keepends=True)
-        half = len(new) // 2
-        lines = [*new[:half], *planted, *new[half:]]
+        self.half, self.planted = len(new) // 2, len(planted)
+        self.count = len(new) + len(planted)
         each = max(rate // PIECES, 1)
-        self.pieces = [b"".join(lines[at : at + each]) for at in range(0, len(lines), each)]
-        self.each = each
-        self.planted_by = half + len(planted)
-        self.count = len(lines)
+        # How many have come with each piece, and the piece.
+        self.pieces: list[tuple[int, bytes]] = []
+        parts = ((new[: self.half], each), (planted, len(planted)), (new[self.half :], each))
+        for lines, step in parts:
+            for at in range(0, len(lines), step):
+                piece = lines[at : at + step]
+                before = self.pieces[-1][0] if self.pieces else 0
+                self.pieces.append((before + len(piece), b"".join(piece)))
 
     def at(self, count: int) -> float:
         """When the last of the first so many new edges is to come."""
-        return self.begun + max(count, 0) / self.rate
+        steady = min(count, self.half) + max(count - self.half - self.planted, 0)
+        return self.begun + steady / self.rate
 
     def write(self, incoming: BinaryIO) -> None:
         self.begun = time.monotonic()
-        for number, piece in enumerate(self.pieces):
-            count = min((number + 1) * self.each, self.count)
+        for count, piece in self.pieces:
             time.sleep(max(self.at(count) - time.monotonic(), 0))
             write(incoming, piece)
 
@@ -202,10 +206,10 @@ class Stream:
         return looks
 
     def planted_seconds(self, seen: Sequence[Publication]) -> float:
-        """How long after the last edge was to come that makes it the first a vertex is that."""
+        """How long it takes from the edges that make a vertex the first until it is that."""
         for it in seen:
             if it.at > self.begun and it.first == self.edges.vertex:
-                return max(it.at - self.at(self.planted_by), 0.0)
+                return max(it.at - self.at(self.half), 0.0)
         raise WrongRanks(f"the vertex {self.edges.vertex} was never seen as the first")
 
 
