@@ -204,10 +204,10 @@ pub fn of_users(command: &Command) -> Result<Vec<Need>, Failure> {
         Command::Demo(_) => {
             vec![Need::Qemu, Need::Kernel, Need::Hosted, Need::Packages]
         }
-        Command::Package(options) => match cluster::packages::names_own(options) {
-            true => vec![Need::Packages],
-            false => vec![],
-        },
+        Command::Package(options) if cluster::packages::names_own(options) => {
+            vec![Need::Packages]
+        }
+        Command::Servers(options) if cluster::servers::names_own(options) => vec![Need::Packages],
         Command::Fault(options) => {
             let kinds = cluster::fault::machine(options).into_iter();
             kinds.flat_map(|kind| of_nodes(kind, false)).collect()
@@ -236,6 +236,7 @@ pub fn of_users(command: &Command) -> Result<Vec<Need>, Failure> {
         | Command::Door(_)
         | Command::Roles(_)
         | Command::Net(_)
+        | Command::Package(_)
         | Command::Servers(_)
         | Command::Jobs(_)
         | Command::Logs(_)

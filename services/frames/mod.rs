@@ -38,6 +38,8 @@ pub struct Frames {
 struct Port {
     line: Rc<Line>,
     holder: Cell<Option<Holder>>,
+    /// What the package is called that has the frames.
+    name: RefCell<String>,
     inbound: RefCell<VecDeque<(Instant, Vec<u8>)>>,
     outbound: RefCell<VecDeque<Vec<u8>>>,
     /// Something has come, or the holder is another one.
@@ -63,15 +65,19 @@ impl FramesKernel for Frames {
     async fn attach(&self, caller: &Caller) -> CallResult<Attachment> {
         let core = caller.own_core()?;
         let port = self.port()?;
-        if !may_have(self.package_of(core).await?.as_ref()) {
+        // Calls do not say which package of a core makes them: the kernel lets no other one attach,
+        // and one does so when it begins.
+        let own = self.packages_of(core).await?.into_iter().min_by_key(|it| it.since_us);
+        let Some(own) = own else {
             let message = "frames are for packages that stay and whose manifest says `uses \
                            frames`";
             return Err(CallError::new(Status::Denied, message));
-        }
+        };
         if let Some(holder) = port.holder.get().filter(|it| it.core != core) {
-            let has = self.package_of(holder.core).await?;
-            if let Some(has) = has.filter(|it| may_have(Some(it))) {
-                let message = format!("{} on {} has them", has.name, holder.core);
+            let there = self.packages_of(holder.core).await?;
+            let name = port.name.borrow();
+            if there.iter().any(|it| it.name == *name) {
+                let message = format!("{name} on {} has them", holder.core);
                 return Err(CallError::new(Status::Exists, message));
             }
         }
@@ -84,6 +90,7 @@ impl FramesKernel for Frames {
         }
         let [ticket, seed, salt] = drawn.map(u64::from_le_bytes);
         port.holder.set(Some(Holder { core, ticket }));
+        *port.name.borrow_mut() = own.name;
         port.changes.notify();
         let interface = port.line.interface();
         let [a, b, c, d, e, f] = interface.address().0;
@@ -143,6 +150,7 @@ impl Frames {
         let port = Rc::new(Port {
             line: Line::of(&self.stl)?,
             holder: Cell::default(),
+            name: RefCell::default(),
             inbound: RefCell::default(),
             outbound: RefCell::default(),
             changes: Notify::default(),
@@ -154,14 +162,15 @@ impl Frames {
         Ok(port)
     }
 
-    /// A package on a core of this node that uses frames. Calls do not say which package of a core
-    /// makes them: the kernel lets no other one attach, and of several the last that does has them.
-    async fn package_of(&self, core: CoreId) -> CallResult<Option<PackageState>> {
+    /// The packages on a core of this node that may have frames.
+    async fn packages_of(&self, core: CoreId) -> CallResult<Vec<PackageState>> {
         let places = cluster::places(&self.stl, "packages").await?;
         let is_it = |place: &nile_stl::Place| place.is_here() && place.core == core;
-        let Some(place) = places.into_iter().map(|it| it.1).find(is_it) else { return Ok(None) };
-        let packages = PackagesClient::at(&self.stl, place).list().await?;
-        Ok(packages.into_iter().find(|it| may_have(Some(it))))
+        let place = places.into_iter().map(|it| it.1).find(is_it);
+        let Some(place) = place else { return Ok(Vec::new()) };
+        let mut packages = PackagesClient::at(&self.stl, place).list().await?;
+        packages.retain(may_have);
+        Ok(packages)
     }
 }
 
@@ -209,8 +218,8 @@ impl Port {
 
 /// Whether a package that stays may have frames, or none that does: an operator has given it its
 /// core, and it says itself what for.
-fn may_have(package: Option<&PackageState>) -> bool {
-    package.is_some_and(|it| it.uses_frames && it.state == PackagePhase::Runs)
+fn may_have(package: &PackageState) -> bool {
+    package.uses_frames && package.state == PackagePhase::Runs
 }
 
 /// Whether a package may send a frame: what is of other protocols is the kernel's to send, and what
@@ -267,10 +276,9 @@ mod tests {
             said: String::new(),
             uses_frames,
         };
-        assert!(may_have(Some(&package(true, PackagePhase::Runs))));
-        assert!(!may_have(Some(&package(false, PackagePhase::Runs))));
-        assert!(!may_have(Some(&package(true, PackagePhase::Ends))));
-        assert!(!may_have(None), "a package of a job is not given a core");
+        assert!(may_have(&package(true, PackagePhase::Runs)));
+        assert!(!may_have(&package(false, PackagePhase::Runs)));
+        assert!(!may_have(&package(true, PackagePhase::Ends)));
     }
 
     #[test]

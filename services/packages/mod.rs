@@ -13,33 +13,38 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
 
-use nile_abi::Status;
 use nile_abi::call::UserSlot;
+use nile_abi::{CoreId, Status};
 use nile_bosml::Bytes;
-use nile_interfaces::packages::{PackageState, PackagesKernel};
+use nile_interfaces::packages::{PackageState, PackagesClient, PackagesKernel};
 use nile_registry::Caller as Binder;
 use nile_stl::node::Stay;
-use nile_stl::{CallError, CallResult, Start, Stl, service};
+use nile_stl::{CallError, CallResult, Place, Start, Stl, service};
 
+use crate::cluster;
 use crate::job::cluster::whole;
 use crate::worker::{Engine, plain};
 use room::Room;
 use server::{Code, Server};
 
-/// The packages of this core.
+/// How long a core may take to answer beside what a package may take to begin there.
+const ANSWERS: Duration = Duration::from_secs(5);
+
+/// The packages of this core. A clone has the same ones.
+#[derive(Clone)]
 pub struct Packages {
     stl: Stl,
-    servers: RefCell<Vec<Rc<Server>>>,
+    servers: Rc<RefCell<Vec<Rc<Server>>>>,
     room: Rc<Room>,
     /// The number of the last one.
-    last: Cell<u32>,
+    last: Rc<Cell<u32>>,
 }
 
 impl Start for Packages {
     fn start(stl: &Stl) -> Packages {
         let stl = stl.acting_as(Binder::Operator);
         let room = Rc::new(Room::new(&stl));
-        Packages { stl, servers: RefCell::default(), room, last: Cell::new(0) }
+        Packages { stl, servers: Rc::default(), room, last: Rc::default() }
     }
 }
 
@@ -53,14 +58,11 @@ impl PackagesKernel for Packages {
         shares: bool,
     ) -> CallResult<()> {
         let name = plain(source);
-        self.has_room(name, shares)?;
+        has_room(&self.names(), name, shares)?;
         let code = self.code(source).await?;
         // Another one may have come meanwhile.
-        self.has_room(name, shares)?;
-        self.last.set(self.last.get() + 1);
-        let (stay, argument) = (Stay(self.last.get()), Vec::from(argument.0));
-        let server = Rc::new(Server::new(&self.stl, &self.room, stay, code, argument));
-        self.servers.borrow_mut().push(server.clone());
+        has_room(&self.names(), name, shares)?;
+        let server = self.enter(code, argument.0.into());
         // A caller that is gone leaves neither the core hidden from jobs nor a package paused.
         let patience = Duration::from_millis(patience_ms.into());
         whole(&self.stl, async move { server.begin(patience).await }).await
@@ -75,6 +77,37 @@ impl PackagesKernel for Packages {
         }
         let code = self.code(source).await?;
         whole(&self.stl, async move { server.replace(code).await }).await
+    }
+
+    async fn move_to(
+        &self,
+        name: &str,
+        core: u16,
+        patience_ms: u32,
+        shares: bool,
+    ) -> CallResult<()> {
+        let server = self.named(name)?;
+        let patience = Duration::from_millis(patience_ms.into());
+        let there = self.other(CoreId(core), patience).await?;
+        let theirs = there.list().await?.into_iter().map(|it| it.name);
+        has_room(&theirs.collect::<Vec<_>>(), name, shares)?;
+        let (packages, name) = (self.clone(), String::from(name));
+        let moves = async move {
+            let (code, argument) = server.stop().await;
+            let told = Bytes(argument[..].into());
+            let began = there.start(&code.source, told, patience_ms, shares).await;
+            let Err(error) = began else { return Ok(()) };
+            if matches!(error.status, Status::Dead | Status::Timeout) {
+                // It may run there nevertheless.
+                let _ = there.stop(&name).await;
+            }
+            let message = match packages.enter(code, argument).begin(patience).await {
+                Ok(()) => format!("c{core}: {}; it runs here again", error.message),
+                Err(here) => format!("c{core}: {}; nor here: {}", error.message, here.message),
+            };
+            Err(CallError::new(error.status, message))
+        };
+        whole(&self.stl, moves).await
     }
 
     async fn stop(&self, name: &str) -> CallResult<()> {
@@ -95,33 +128,31 @@ impl Packages {
         servers.clone()
     }
 
-    fn names(&self) -> String {
-        let names: Vec<String> = self.servers().iter().map(|server| server.name()).collect();
-        names.join(" and ")
+    fn names(&self) -> Vec<String> {
+        self.servers().iter().map(|server| server.name()).collect()
     }
 
-    /// Whether another package may come, of this name.
-    fn has_room(&self, name: &str, shares: bool) -> CallResult<()> {
-        let servers = self.servers();
-        let refuse = |message: String| Err(CallError::new(Status::Exists, message));
-        if servers.iter().any(|server| server.name() == name) {
-            return refuse(format!("{name} is on this core already"));
+    /// Notes a package that has yet to begin.
+    fn enter(&self, code: Code, argument: Vec<u8>) -> Rc<Server> {
+        self.last.set(self.last.get() + 1);
+        let stay = Stay(self.last.get());
+        let server = Rc::new(Server::new(&self.stl, &self.room, stay, code, argument));
+        self.servers.borrow_mut().push(server.clone());
+        server
+    }
+
+    /// The packages of another worker core of this node, which may take so long to begin one.
+    async fn other(&self, core: CoreId, patience: Duration) -> CallResult<PackagesClient> {
+        if core == self.stl.host().core() {
+            let message = format!("it is on {core} already");
+            return Err(CallError::new(Status::Exists, message));
         }
-        match servers.len() {
-            0 => Ok(()),
-            UserSlot::COUNT => {
-                let most = UserSlot::COUNT;
-                refuse(format!("{} have this core, and {most} is the most", self.names()))
-            }
-            _ if shares => Ok(()),
-            count => {
-                let has = if count == 1 { "has" } else { "have" };
-                refuse(format!(
-                    "{} {has} this core; --share runs {name} beside, or take another core",
-                    self.names()
-                ))
-            }
-        }
+        let places = cluster::places(&self.stl, REGISTRATION.name()).await?;
+        let is_it = |place: &Place| place.is_here() && place.core == core;
+        let place = places.into_iter().map(|it| it.1).find(is_it);
+        let none = || CallError::new(Status::NotFound, format!("{core} is no worker core here"));
+        let stl = self.stl.with_patience(patience + ANSWERS);
+        Ok(PackagesClient::at(&stl, place.ok_or_else(none)?))
     }
 
     fn named(&self, name: &str) -> CallResult<Rc<Server>> {
@@ -129,7 +160,7 @@ impl Packages {
         found.ok_or_else(|| {
             let message = match self.servers().is_empty() {
                 true => String::from("no package has this core"),
-                false => format!("the core has {}, and not {name}", self.names()),
+                false => format!("the core has {}, and not {name}", self.names().join(" and ")),
             };
             CallError::new(Status::NotFound, message)
         })
@@ -147,5 +178,28 @@ impl Packages {
         let engine = self.stl.shared(|| Ok(Rc::new(Engine::new(&self.stl, pool))))?;
         let file = engine.file_named(source).await?;
         Ok(Code { source: text, file: Some(file) })
+    }
+}
+
+/// Whether a core with these packages has room for another one.
+fn has_room(names: &[String], name: &str, shares: bool) -> CallResult<()> {
+    let refuse = |message: String| Err(CallError::new(Status::Exists, message));
+    if names.iter().any(|it| it == name) {
+        return refuse(format!("{name} is on this core already"));
+    }
+    let all = names.join(" and ");
+    match names.len() {
+        0 => Ok(()),
+        UserSlot::COUNT => {
+            let most = UserSlot::COUNT;
+            refuse(format!("{all} have this core, and {most} is the most"))
+        }
+        _ if shares => Ok(()),
+        count => {
+            let has = if count == 1 { "has" } else { "have" };
+            refuse(format!(
+                "{all} {has} this core; --share runs {name} beside, or take another core"
+            ))
+        }
     }
 }

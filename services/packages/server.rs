@@ -190,14 +190,15 @@ impl Server {
         }
     }
 
-    /// Ends it, and waits until it has given the core back.
-    pub async fn stop(&self) {
+    /// Ends it, and waits until it has given the core back. What it was, for whoever begins it again.
+    pub async fn stop(&self) -> (Code, Vec<u8>) {
         self.is_stopped.set(true);
         if let Some(running) = &*self.running.borrow() {
             running.stop();
         }
         self.changes.notify();
         self.changes.until(|| self.is_over.get().then_some(())).await;
+        (self.code.borrow().clone(), self.argument.clone())
     }
 
     /// What it says if the incarnation of this number fails as soon as it has begun.

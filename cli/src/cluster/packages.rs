@@ -26,7 +26,6 @@ pub fn run(options: &Package) -> Result<(), Failure> {
     match &options.action {
         PackageAction::Start { file, on, share, argument, patience, query } => {
             let file = file_of(file)?;
-            code::check(&file)?;
             let mut cores = Cores::open(query)?;
             let on = on.map(|on| on.on(&query.which)).transpose()?;
             let core = cores.free(on)?;
@@ -42,11 +41,9 @@ pub fn run(options: &Package) -> Result<(), Failure> {
         PackageAction::List(query) => list(&mut Cores::open(query)?, query.json),
         PackageAction::Replace { package, file, query } => {
             let file = file_of(file)?;
-            code::check(&file)?;
             let mut cores = Cores::open(query)?;
             let (core, name) = cores.named(package)?;
-            let source = cores.put(&file, query)?;
-            cores.ask(core, async |it| it.replace(&name, &source).await)?;
+            cores.replace((core, &name), &file, query)?;
             say(query, core, "is replaced on")
         }
         PackageAction::Stop { package, query } => {
@@ -66,25 +63,24 @@ pub fn names_own(options: &Package) -> bool {
     }
 }
 
-fn is_name(file: &Path) -> bool {
+/// Whether this is no path, but may be the name of a package of the project.
+pub(super) fn is_name(file: &Path) -> bool {
     let text = file.to_str().unwrap_or_default();
     let plain = |it: u8| it.is_ascii_alphanumeric() || b"-_".contains(&it);
     !text.is_empty() && text.bytes().all(plain) && !file.exists()
 }
 
-/// The file that is meant.
-fn file_of(file: &Path) -> Result<PathBuf, Failure> {
-    if !is_name(file) {
-        return Ok(file.into());
+/// The file that is meant; a package is in it.
+pub(super) fn file_of(file: &Path) -> Result<PathBuf, Failure> {
+    let is_own = is_name(file);
+    let path = if is_own { code::own(&file.to_string_lossy())? } else { file.into() };
+    if is_own && !path.exists() {
+        let name = file.display();
+        let message = format!("{name}: neither a file nor a package of the project");
+        return Err(Failure::request(message));
     }
-    let own = code::own(&file.to_string_lossy())?;
-    match own.exists() {
-        true => Ok(own),
-        false => {
-            let name = file.display();
-            Err(Failure::request(format!("{name}: neither a file nor a package of the project")))
-        }
-    }
+    code::check(&path)?;
+    Ok(path)
 }
 
 /// The worker cores of a cluster.
@@ -130,7 +126,8 @@ impl Cores {
         of_first.next_back().ok_or_else(none)
     }
 
-    fn core(&self, place: Place) -> Result<Target, Failure> {
+    /// A worker core.
+    pub fn core(&self, place: Place) -> Result<Target, Failure> {
         let is_it = |it: &&Target| Some(it.core) == place.core && it.node == place.node;
         let none = || Failure::request(format!("{place} is no worker core that answers"));
         self.all.iter().find(is_it).copied().ok_or_else(none)
@@ -197,6 +194,17 @@ impl Cores {
     /// Fails if some nodes did not answer.
     pub fn unless_all_asked(&self) -> Result<(), Failure> {
         self.stores.unless_all_asked()
+    }
+
+    /// Has a core run another file of one of its packages.
+    pub fn replace(
+        &mut self,
+        (core, name): (Target, &str),
+        file: &Path,
+        query: &Query,
+    ) -> Result<(), Failure> {
+        let source = self.put(file, query)?;
+        self.ask(core, async |it| it.replace(name, &source).await)
     }
 
     fn put(&mut self, file: &Path, query: &Query) -> Result<String, Failure> {

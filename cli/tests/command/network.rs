@@ -2,6 +2,8 @@
 //! they stand there, on a port that is free. Then what clients do that are up to no good. And other
 //! packages with sockets: `iperf` under an unmodified iperf3, `echo` while it is stopped.
 
+mod servers;
+
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -20,6 +22,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Bytes of the dataset that is had several times at once; far more than fits all buffers between.
 const LARGE: usize = 6_000_001;
+
+/// Has a cluster keep so many bytes as the dataset `large`: what they are.
+fn put(place: &Place, bytes: usize) -> Vec<u8> {
+    let content: Vec<u8> = (0..bytes).map(|at| (at.wrapping_mul(at) >> 9) as u8).collect();
+    let file = place.folder().join("large");
+    fs::write(&file, &content).unwrap();
+    place.run(&["put", file.to_str().unwrap(), "large"]).expect(0);
+    fs::remove_file(file).unwrap();
+    content
+}
 
 /// A port of this machine that nobody has.
 pub fn free_port() -> u16 {
@@ -158,11 +170,7 @@ fn several_packages_have_one_network() {
     let [serves, echoes] = [(web, 80), (echo, 7)].map(|(port, to)| format!("{port}:n1:{to}"));
     let up = ["up", "--machine", "hosted", "--nodes", "2", "--disk", "64M"];
     place.run(&[&up[..], &["--forward", &serves, "--forward", &echoes]].concat()).expect(0);
-    let content: Vec<u8> = (0..LARGE).map(|at| ((at * at) >> 9) as u8).collect();
-    let file = place.folder().join("large");
-    fs::write(&file, &content).unwrap();
-    place.run(&["put", file.to_str().unwrap(), "large"]).expect(0);
-    fs::remove_file(&file).unwrap();
+    let content = put(&place, LARGE);
     for name in ["net", "web", "echo"] {
         let start = ["package", "start", name, "--on", "n1.c3", "--share"];
         run(place.nile().env("NILE_PACKAGES", packages()), &start).expect(0);
@@ -306,11 +314,7 @@ fn check(place: &Place, port: u16, readme: &[u8]) {
     assert!(said.ends_with(readme) && said.starts_with(b"HTTP/1.1 200 "));
 
     // Several at once, while others go away in the midst.
-    let content: Vec<u8> = (0..LARGE).map(|at| ((at * at) >> 9) as u8).collect();
-    let file = place.folder().join("large");
-    fs::write(&file, &content).unwrap();
-    place.run(&["put", file.to_str().unwrap(), "large"]).expect(0);
-    fs::remove_file(file).unwrap();
+    let content = put(place, LARGE);
     thread::scope(|scope| {
         for client in 0..6 {
             let content = &content;

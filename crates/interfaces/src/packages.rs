@@ -79,6 +79,20 @@ pub trait Packages {
         #[range(1..=160)] source: &str,
     ) -> CallResult<()>;
 
+    /// Has another worker core of this node go on with the package of this name: it ends here, and
+    /// begins there over what it keeps, with the same file and argument. Returns when it runs there.
+    /// `not found`: there is no such core; `exists`: that one has no room for it, as for `start`.
+    /// Then nothing has changed. A package that does not begin there within `patience_ms` runs here
+    /// again, if that may be; the error says whether it does.
+    #[stl_k(allow(operator, peer))]
+    async fn move_to(
+        &self,
+        #[range(1..=160)] name: &str,
+        core: u16,
+        #[range(1..=60000)] patience_ms: u32,
+        shares: bool,
+    ) -> CallResult<()>;
+
     /// Ends the package of this name, and gives the core back to jobs if it was the last. What it
     /// keeps stays.
     #[stl_k(allow(operator, peer))]

@@ -275,7 +275,7 @@ pub const STEPS: &[Step] = &[
         name: "parts",
         what: "domains, network, records, bad disks and nodes elsewhere, as their guides have them",
         command: "cargo test --test command -- domains:: network:: records:: disks:: \
-                  elsewhere::",
+                  elsewhere:: --skip network::servers::long::",
         needs: &[Need::Qemu, Need::Kernel, Need::Scenarios],
         lane: Lane::Waits,
         ..STEP
@@ -413,6 +413,14 @@ pub const STEPS: &[Step] = &[
         command: "cargo test --test command jobs::faults:: -- --test-threads 1",
         environment: RELEASE,
         limit_seconds: 1800,
+        long: true,
+        ..STEP
+    },
+    Step {
+        name: "network-long",
+        what: "a curl of 100 MB while the network that it goes through begins anew ten times",
+        command: "cargo test --test command network::servers::long::",
+        environment: RELEASE,
         long: true,
         ..STEP
     },

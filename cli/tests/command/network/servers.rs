@@ -1,0 +1,145 @@
+//! Servers are restarted, replaced and moved while connections are open through them.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+
+use rustix::net::sockopt;
+
+use super::{LARGE, connect, free_port, put};
+use crate::cluster::{Place, refused, until};
+use crate::jobs::packages;
+use crate::support::run;
+
+/// Bytes of what is downloaded by the step `network-long`, and of it here.
+const LONG: usize = 100_000_000;
+
+/// A node with `net`, `web` and `echo` on its last core, and another one without any; ports of this
+/// machine that lead to `web` and `echo`.
+fn servers() -> (Place, [u16; 2]) {
+    let place = Place::new();
+    let ports = [free_port(), free_port()];
+    let [web, echo] = [(ports[0], 80), (ports[1], 7)].map(|(port, to)| format!("{port}:n1:{to}"));
+    let up = ["up", "--machine", "hosted", "--nodes", "2", "--disk", "256M"];
+    place.run(&[&up[..], &["--forward", &web, "--forward", &echo]].concat()).expect(0);
+    for name in ["net", "web", "echo"] {
+        let start = ["package", "start", name, "--on", "n1.c3", "--share"];
+        run(place.nile().env("NILE_PACKAGES", packages()), &start).expect(0);
+    }
+    (place, ports)
+}
+
+/// Sends bytes to `echo`, and has them again.
+fn echoes(stream: &mut TcpStream, byte: u8) {
+    stream.write_all(&[byte; 5000]).unwrap();
+    let mut back = [0; 5000];
+    stream.read_exact(&mut back).unwrap();
+    assert_eq!(back, [byte; 5000]);
+}
+
+#[test]
+fn connections_go_on_while_their_servers_are_replaced_and_moved() {
+    let (place, [web, echo]) = servers();
+    let content = put(&place, LARGE);
+    let servers = |arguments: &[&str]| {
+        let arguments = [&["servers"], arguments].concat();
+        run(place.nile().env("NILE_PACKAGES", packages()), &arguments)
+    };
+    let mut echoed = connect(echo);
+    let mut stream = connect(web);
+    sockopt::set_socket_recv_buffer_size(&stream, 64 << 10).unwrap();
+    stream.write_all(b"GET /data/large HTTP/1.0\r\n\r\n").unwrap();
+    let mut said = Vec::new();
+    let steps: [&[&str]; 8] = [
+        &["replace", "net", "net"],
+        &["move", "net", "n1.c2"],
+        &["replace", "n1.c3/web", "web"],
+        &["move", "echo", "n1.c2", "--share"],
+        &["move", "n1.c3/web", "n1.c2", "--share"],
+        &["move", "n1.c2/net", "n1.c3"],
+        &["replace", "echo", "echo"],
+        &["move", "web", "n1.c3", "--share"],
+    ];
+    for (turn, step) in (0..).zip(steps) {
+        let mut more = vec![0; 300_000];
+        stream.read_exact(&mut more).unwrap();
+        said.extend(more);
+        echoes(&mut echoed, turn);
+        servers(step).expect(0);
+    }
+    echoes(&mut echoed, 99);
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).unwrap();
+    said.extend(rest);
+    let head = said.windows(4).position(|it| it == b"\r\n\r\n").unwrap() + 4;
+    assert!(said[head..] == content, "what has come is not what was put");
+
+    // What cannot be leaves all as it is.
+    let before = place.json(&["servers"])["servers"].clone();
+    for (step, part) in [
+        (&["move", "net", "n1.c3"][..], "on c3 already"),
+        (&["move", "net", "n1.c2"], "--share runs net beside"),
+        (&["move", "net", "n1.c1"], "n1.c1 is no worker core"),
+        (&["move", "net", "n2.c3"], "the address of its node"),
+        (&["replace", "net", "web"], "web is another package"),
+        (&["move", "nobody", "n1.c2"], "nobody"),
+    ] {
+        refused(servers(step), part);
+    }
+    let after = place.json(&["servers"])["servers"].clone();
+    let told = |all: &serde_json::Value| {
+        let all = all.as_array().unwrap().iter();
+        all.map(|it| (it["core"].clone(), it["name"].clone(), it["begun"].clone()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(told(&before), told(&after));
+    echoes(&mut echoed, 100);
+    place.run(&["down"]).expect(0);
+    assert_eq!(place.left(), Vec::<String>::new());
+}
+
+#[test]
+fn curl_has_a_dataset_through_restarts_of_the_network() {
+    curl_through_restarts(LARGE, 3);
+}
+
+/// The same, for long.
+mod long {
+    #[test]
+    fn curl_has_a_hundred_megabytes_through_ten_restarts_of_the_network() {
+        super::curl_through_restarts(super::LONG, 10);
+    }
+}
+
+/// `curl` has a dataset of so many bytes, slowly enough that `net` begins anew so often meanwhile.
+fn curl_through_restarts(bytes: usize, restarts: usize) {
+    if Command::new("curl").arg("--version").output().is_err() {
+        eprintln!("not run, as there is no curl");
+        return;
+    }
+    let (place, [web, _]) = servers();
+    let content = put(&place, bytes);
+    let to = place.folder().join("had");
+    let rate = format!("{}", bytes / (3 * restarts));
+    let mut curl = Command::new("curl");
+    curl.args(["--silent", "--show-error", "--fail", "--limit-rate", &rate, "--output"]);
+    curl.arg(&to).arg(format!("http://127.0.0.1:{web}/data/large"));
+    let mut curl = curl.stderr(Stdio::piped()).spawn().unwrap();
+    for turn in 1..=restarts {
+        let has = || fs::metadata(&to).map_or(0, |it| it.len() as usize);
+        until("curl has more", || has() > (turn - 1) * bytes / (restarts + 1));
+        place.run(&["servers", "restart", "net"]).expect(0);
+        assert!(curl.try_wait().unwrap().is_none(), "curl has ended before the restart {turn}");
+    }
+    let said = curl.wait_with_output().unwrap();
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    assert!(fs::read(&to).unwrap() == content, "what has come is not what was put");
+    fs::remove_file(&to).unwrap();
+    let servers = place.json(&["servers"]);
+    let servers = servers["servers"].as_array().unwrap();
+    let begun = |name: &str| servers.iter().find(|it| it["name"] == name).unwrap()["begun"].clone();
+    assert_eq!((begun("net"), begun("web")), ((restarts + 1).into(), 1.into()));
+    place.run(&["down"]).expect(0);
+    assert_eq!(place.left(), Vec::<String>::new());
+}
