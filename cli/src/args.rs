@@ -3,12 +3,14 @@
 #![expect(missing_docs, reason = "clap prints what is documented here as help")]
 
 use std::ffi::OsString;
+use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use nile_abi::ip::Addresses;
 use nile_platform_hosted::Outside;
 
 use crate::cluster::args::{
@@ -23,6 +25,7 @@ use crate::data::args::{Get, List, Mend, Put, Remove};
 use crate::disk::{Bus, Disk};
 use crate::domain::args::Domain;
 use crate::door::args::Door;
+use crate::failure::Failure;
 use crate::graph::args::Graph;
 use crate::policy::args::{Policies, Policy};
 use crate::profile::Profile;
@@ -505,9 +508,25 @@ pub struct Switch {
     /// Take connections to a port of this machine to a port of a node: PORT:NODE:PORT.
     #[arg(long, value_name = "PORT:NODE:PORT")]
     pub forward: Vec<Forward>,
+    /// The address of n1 there, with the bits that all have in common.
+    #[arg(long, value_name = "ADDRESS/BITS", requires = "gateway")]
+    pub first: Option<String>,
+    /// The own address there.
+    #[arg(long, value_name = "ADDRESS", requires = "first")]
+    pub gateway: Option<Ipv4Addr>,
     /// What faults are drawn from.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+}
+
+impl Switch {
+    /// The addresses of the nodes.
+    pub fn addresses(&self) -> Result<Addresses, Failure> {
+        let Some(first) = &self.first else { return Ok(Addresses::USUAL) };
+        let parsed = Addresses::parse(first);
+        let addresses = parsed.and_then(|it| Addresses::new(it.0, it.1, self.gateway));
+        addresses.ok_or_else(|| Failure::request(format!("--first {first}: no network")))
+    }
 }
 
 /// What a node is asked to do, as it stands on its command line: a name and settings.

@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use nile_abi::RoleSet;
+use nile_abi::{NodeId, RoleSet};
 use nile_kernel::config::MAX_BYTES;
 use nile_kernel::{Config, ConfigError, Named, Supervising};
 use nile_stl::Registration;
@@ -127,6 +127,14 @@ pub fn roles(path: Option<&Path>, config: &Config, cores: u16) -> Result<Vec<Rol
 pub fn pool(path: Option<&Path>, config: &Config, memory: u64) -> Result<u64, Failure> {
     let file = path.unwrap_or(Path::new("the default configuration"));
     config.pool_bytes(memory).map_err(|error| place(&file.display(), &error))
+}
+
+/// Refuses a network, as `config`, which came from `path`, has it, that has no address for one of
+/// so many nodes.
+pub fn addresses(path: Option<&Path>, config: &Config, nodes: usize) -> Result<(), Failure> {
+    let file = path.unwrap_or(Path::new("the default configuration"));
+    let last = NodeId(u32::try_from(nodes).unwrap_or(u32::MAX));
+    config.ip.check(last).map_err(|error| place(&file.display(), &error))
 }
 
 /// Refuses what only a hosted node can be told, for a node on another machine.

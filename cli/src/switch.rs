@@ -42,7 +42,11 @@ pub fn run(options: &args::Switch) -> Result<(), Failure> {
         server.plug_outside(interface)?;
     }
     if !options.forward.is_empty() {
-        server.plug_gateway(gateway::start(&options.forward, options.seed)?)?;
+        server.plug_gateway(gateway::start(
+            &options.forward,
+            options.addresses()?,
+            options.seed,
+        )?)?;
     }
     let capture = match &options.capture {
         Some(file) => {

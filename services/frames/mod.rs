@@ -10,7 +10,7 @@ use core::cell::{Cell, RefCell};
 use core::time::Duration;
 
 use nile_abi::ethernet::HEADER_BYTES;
-use nile_abi::ip::{ARP, IPV4};
+use nile_abi::ip::{ARP, Addresses, IPV4};
 use nile_abi::{CoreId, Instant, MacAddress, Status, Window};
 use nile_bosml::{Blob, Bytes};
 use nile_interfaces::frames::{Attachment, FrameBatch, FrameCounts, FramesKernel, pack, unpack};
@@ -94,9 +94,14 @@ impl FramesKernel for Frames {
         port.changes.notify();
         let interface = port.line.interface();
         let [a, b, c, d, e, f] = interface.address().0;
+        let own = cluster::node(&self.stl);
+        let addresses = cluster::member(&self.stl).map_or(Addresses::USUAL, |it| it.addresses);
         Ok(Attachment {
             ticket,
-            node: cluster::node(&self.stl).0,
+            node: own.0,
+            address: addresses.address_of(own).map_or(0, |it| it.to_bits()),
+            prefix: addresses.prefix(),
+            gateway: addresses.gateway().to_bits(),
             mac: u64::from_be_bytes([0, 0, a, b, c, d, e, f]),
             max_frame: u32::try_from(interface.max_frame()).unwrap_or(u32::MAX),
             seed,

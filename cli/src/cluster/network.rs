@@ -35,6 +35,11 @@ pub fn start(folder: &Folder, record: &Record, capture: Option<&Path>) -> Result
     if let Some(capture) = capture {
         command.arg("--capture").arg(capture);
     }
+    if !record.forwards.is_empty() {
+        let addresses = node::kept_config(folder)?.ip.addresses;
+        let first = format!("{}/{}", addresses.first(), addresses.prefix());
+        command.args(["--first", &first, "--gateway", &addresses.gateway().to_string()]);
+    }
     for forward in &record.forwards {
         command.args(["--forward", forward]);
     }

@@ -6,6 +6,7 @@ use std::process::{Child, Command};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nile_abi::{MacAddress, NodeId, Role};
+use nile_kernel::Config;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use toml::Spanned;
@@ -117,6 +118,11 @@ pub fn keep_common_config(folder: &Folder, text: &str) -> Result<(), Failure> {
     folder.write(COMMON, text)
 }
 
+/// What they have in common.
+pub fn kept_config(folder: &Folder) -> Result<Config, Failure> {
+    config::read(Some(&folder.file(COMMON).into_os_string().into()))
+}
+
 /// A generation after `last`: by the clock, so that it is also after those of a cluster that was
 /// up before; see `nile_kernel`'s membership.
 pub fn next_generation(last: u32) -> u32 {
@@ -216,9 +222,8 @@ pub fn samples(folder: &Path, node: NodeId) -> PathBuf {
 /// The cables of a node that is a machine, by their names at the switch: one for each network
 /// core, of which the first is called what the node is.
 pub fn cables(folder: &Folder, record: &Record, node: &Node) -> Result<Vec<String>, Failure> {
-    let path = folder.file(COMMON);
-    let config = config::read(Some(&path.clone().into_os_string().into()))?;
-    let roles = config::roles(Some(&path), &config, record.cores_of(node))?;
+    let config = kept_config(folder)?;
+    let roles = config::roles(Some(&folder.file(COMMON)), &config, record.cores_of(node))?;
     let drivers = roles.iter().filter(|roles| roles.contains(Role::Network)).count();
     let name = |index| if index == 0 { node.name() } else { format!("{}.{index}", node.name()) };
     Ok((0..drivers.min(MOST_CABLES)).map(name).collect())

@@ -16,7 +16,7 @@ use crate::args::Program;
 use crate::domain::ledger;
 use crate::failure::Failure;
 use crate::size::Bytes;
-use crate::switch::forward;
+use crate::switch::forward::{self, Forward};
 use crate::{boot, config, interrupt, table, write};
 
 /// Lines of a node's log that are shown when it did not come up.
@@ -33,10 +33,11 @@ pub fn check(options: &Up) -> Result<Vec<Kind>, Failure> {
         check_supervisor(options, &kinds)?;
     }
     check_capture(options.capture.as_deref())?;
-    forward::check(&options.forward, kinds.len())?;
     let file = options.config.as_ref().map(config::File::path);
     let text = common_config(options)?;
     let config = config::parse(file, &text)?;
+    config::addresses(file, &config, kinds.len())?;
+    forward::check(&forward::all(&options.forward, file, &config.ip)?, kinds.len())?;
     config::roles(file, &config, options.own_cores())?;
     config::pool(file, &config, options.own_memory().0)?;
     Ok(kinds)
@@ -87,6 +88,13 @@ fn common_config(options: &Up) -> Result<String, Failure> {
         }
         None => Ok(text),
     }
+}
+
+/// Ports of this machine that lead to nodes.
+fn forwards(options: &Up) -> Result<Vec<Forward>, Failure> {
+    let file = options.config.as_ref().map(config::File::path);
+    let ip = config::parse(file, &common_config(options)?)?.ip;
+    forward::all(&options.forward, file, &ip)
 }
 
 /// Starts the cluster. Blocks until it is up, or has failed.
@@ -148,7 +156,7 @@ impl Started {
             direct: options.direct,
             sample_rate: options.sample_rate,
             interface: options.interface.as_ref().map(ToString::to_string),
-            forwards: options.forward.iter().map(ToString::to_string).collect(),
+            forwards: forwards(options)?.iter().map(ToString::to_string).collect(),
             keepers,
             identity,
             encrypted: stay.is_some() && !options.unsealed && !options.disk_plain,

@@ -2,9 +2,12 @@
 
 use std::fmt;
 use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
 use std::str::FromStr;
 
-use nile_abi::{NodeId, ip};
+use nile_abi::NodeId;
+use nile_kernel::Named;
+use nile_kernel::ip::IpConfig;
 
 use crate::failure::Failure;
 
@@ -20,12 +23,6 @@ pub struct Forward {
 }
 
 impl Forward {
-    /// The node's address.
-    pub fn address(&self) -> Ipv4Addr {
-        // Nodes without one are refused when it is read.
-        ip::address_of(self.node).unwrap_or(Ipv4Addr::UNSPECIFIED)
-    }
-
     /// Listens on the port. Fails if somebody else does.
     pub fn listen(&self) -> Result<TcpListener, Failure> {
         let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, self.from)).and_then(|listener| {
@@ -39,6 +36,17 @@ impl Forward {
             ))
         })
     }
+}
+
+/// All that lead to a cluster: those of the command line, and those of its configuration `file`.
+pub fn all(own: &[Forward], file: Option<&Path>, ip: &IpConfig) -> Result<Vec<Forward>, Failure> {
+    let written = ip.forwards.iter().map(|Named { name, line }| {
+        name.parse::<Forward>().map_err(|what| {
+            let file = file.unwrap_or(Path::new("the configuration")).display();
+            Failure::request(format!("{file}:{line}: forward: {what}"))
+        })
+    });
+    own.iter().copied().map(Ok).chain(written).collect()
 }
 
 /// Refuses forwards of which one could not be had, to one of so many nodes.
@@ -66,7 +74,7 @@ impl FromStr for Forward {
         let [from, node, to] = parts[..] else { return Err(wrong()) };
         let port = |text: &str| text.parse::<u16>().ok().filter(|port| *port > 0);
         let node = node.strip_prefix('n').and_then(|it| it.parse().ok()).map(NodeId);
-        let node = node.filter(|node| ip::address_of(*node).is_some());
+        let node = node.filter(|node| node.0 > 0);
         let (from, node, to) = (port(from), node, port(to));
         let all = (|| Some(Forward { from: from?, node: node?, to: to? }))();
         all.ok_or_else(wrong)
@@ -87,10 +95,7 @@ mod tests {
     fn a_forward_is_read_as_it_is_written() {
         let forward: Forward = "8080:n1:80".parse().unwrap();
         assert_eq!(forward, Forward { from: 8080, node: NodeId(1), to: 80 });
-        assert_eq!(
-            (forward.to_string(), forward.address()),
-            ("8080:n1:80".into(), [10, 42, 0, 1].into())
-        );
+        assert_eq!(forward.to_string(), "8080:n1:80");
         for wrong in [
             "",
             "8080",
@@ -115,5 +120,17 @@ mod tests {
         assert!(check(&[forward], 1).is_ok());
         assert!(check(&[forward, forward], 1).is_err());
         assert!(check(&[Forward { node: NodeId(2), ..forward }], 1).is_err());
+    }
+    #[test]
+    fn a_configuration_has_forwards_of_its_own() {
+        let ip = |text: &str| nile_kernel::Config::parse(text).unwrap().ip;
+        let own = Forward { from: 1, node: NodeId(1), to: 2 };
+        let file = Path::new("nile.toml");
+        let good = ip("[ip]\nforward = [\"8080:n1:80\", \"7007:n2:7\"]\n");
+        let all = super::all(&[own], Some(file), &good).unwrap();
+        assert_eq!(all.iter().map(|it| it.from).collect::<Vec<_>>(), [1, 8080, 7007]);
+        let wrong = ip("[ip]\nforward = [\n  \"8080:80\"]\n");
+        let refused = super::all(&[], Some(file), &wrong).unwrap_err().to_string();
+        assert!(refused.starts_with("nile.toml:3: forward: `8080:80` is not"), "{refused}");
     }
 }

@@ -1,6 +1,6 @@
 //! The gateway: what a cluster's IPv4 network is connected with this machine by, without any right
 //! that a user does not have. A thread of the switch's process with a port of the switch, behind
-//! which smoltcp has the address [`ip::GATEWAY`]; connections to ports of this machine are spliced
+//! which smoltcp has the address of the gateway; connections to ports of this machine are spliced
 //! to connections to nodes ([`super::splice`]).
 
 use std::io;
@@ -9,7 +9,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant as Clock;
 
 use nile_abi::ethernet::STANDARD_FRAME;
-use nile_abi::{MacAddress, NodeId, ip};
+use nile_abi::ip::Addresses;
+use nile_abi::{MacAddress, NodeId};
 use nile_net::Queues;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -38,7 +39,7 @@ const LOOK: Duration = Duration::from_secs(1);
 const PORTS: std::ops::Range<u16> = 49152..65535;
 
 /// Starts the gateway; gives the switch's end of its cable. It ends when that is closed.
-pub fn start(forwards: &[Forward], seed: u64) -> Result<OwnedFd, Failure> {
+pub fn start(forwards: &[Forward], addresses: Addresses, seed: u64) -> Result<OwnedFd, Failure> {
     let listeners: Result<Vec<_>, Failure> =
         forwards.iter().map(|it| Ok((*it, it.listen()?))).collect();
     let listeners = listeners?;
@@ -49,7 +50,7 @@ pub fn start(forwards: &[Forward], seed: u64) -> Result<OwnedFd, Failure> {
     sockets::limit(&ours);
     sockets::limit(&theirs);
     let thread = std::thread::Builder::new().name("gateway".into());
-    thread.spawn(move || Gateway::new(theirs, listeners, seed).run()).map_err(cannot)?;
+    thread.spawn(move || Gateway::new(theirs, listeners, addresses, seed).run()).map_err(cannot)?;
     Ok(ours)
 }
 
@@ -58,13 +59,19 @@ struct Gateway {
     interface: Interface,
     sockets: SocketSet<'static>,
     listeners: Vec<(Forward, TcpListener)>,
+    addresses: Addresses,
     splices: Vec<Splice>,
     next_port: u16,
     start: Clock,
 }
 
 impl Gateway {
-    fn new(socket: OwnedFd, listeners: Vec<(Forward, TcpListener)>, seed: u64) -> Gateway {
+    fn new(
+        socket: OwnedFd,
+        listeners: Vec<(Forward, TcpListener)>,
+        addresses: Addresses,
+        seed: u64,
+    ) -> Gateway {
         let mut frames = Queues::of_frames(STANDARD_FRAME, WAITING);
         // No node has this number.
         let mac = EthernetAddress(MacAddress::local(NodeId(u32::MAX), 0).0);
@@ -72,12 +79,13 @@ impl Gateway {
         config.random_seed = seed;
         let mut interface = Interface::new(config, &mut frames, Instant::ZERO);
         interface.update_ip_addrs(|own| {
-            let _ = own.push(IpCidr::new(IpAddress::Ipv4(ip::GATEWAY), ip::PREFIX));
+            let _ = own.push(IpCidr::new(IpAddress::Ipv4(addresses.gateway()), addresses.prefix()));
         });
         let sockets = SocketSet::new(Vec::new());
         let cable = Cable { socket, frames, gone: false };
         let (splices, start) = (Vec::new(), Clock::now());
-        Gateway { cable, interface, sockets, listeners, splices, next_port: PORTS.start, start }
+        let next_port = PORTS.start;
+        Gateway { cable, interface, sockets, listeners, addresses, splices, next_port, start }
     }
 
     fn now(&self) -> Instant {
@@ -109,7 +117,9 @@ impl Gateway {
                 let Ok((stream, _)) = listener.accept() else { break };
                 let port = self.next_port;
                 self.next_port = if port + 1 == PORTS.end { PORTS.start } else { port + 1 };
-                let to = (IpAddress::Ipv4(forward.address()), forward.to);
+                // A node that has no address was refused when the cluster was started.
+                let Some(address) = self.addresses.address_of(forward.node) else { continue };
+                let to = (IpAddress::Ipv4(address), forward.to);
                 let context = self.interface.context();
                 // One that cannot be begun is closed, and its peer sees that.
                 self.splices.extend(Splice::begin(stream, &mut self.sockets, context, to, port));

@@ -16,6 +16,12 @@ pub struct Attachment {
     pub ticket: u64,
     /// Its node.
     pub node: u32,
+    /// Its address, as a number; zero if it has none.
+    pub address: u32,
+    /// Bits that all addresses of the network have in common.
+    pub prefix: u8,
+    /// The gateway's address.
+    pub gateway: u32,
     /// The interface's address: six bytes, the first one the most significant.
     pub mac: u64,
     /// Bytes of the largest frame.

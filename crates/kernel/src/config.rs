@@ -24,7 +24,8 @@
 //! ```
 //!
 //! `[packages]` is in [`packages`](crate::packages), `[node]` and `[network]` are in
-//! [`membership`](crate::membership), `[pool]` in [`pool`](crate::pool).
+//! [`membership`](crate::membership), `[ip]` in [`ip`](crate::ip), `[pool]` in
+//! [`pool`](crate::pool).
 //!
 //! The same parser serves the command line, which checks a file before it starts anything, and
 //! the kernel, which gets the file as a boot module. Any text gives a configuration or an error
@@ -45,6 +46,7 @@ use toml::Spanned;
 use toml_parser::Source;
 use toml_parser::lexer::TokenKind;
 
+use crate::ip::{IpConfig, IpTable};
 use crate::membership::{Membership, NetworkTable, NodeTable};
 use crate::packages::{Most, PackagesTable};
 use crate::pool::{PoolConfig, PoolTable};
@@ -96,6 +98,8 @@ pub struct Config {
     pub membership: Option<Membership>,
     /// The interface that a hosted node drives; other machines have their own devices.
     pub interface: Option<Named>,
+    /// The IPv4 network that it is in.
+    pub ip: IpConfig,
     /// The memory that its cores share for buffers; `None` for none.
     pub pool: Option<PoolConfig>,
     /// What the node keeps if it supervises its machine; `None` if it has all of it.
@@ -169,6 +173,7 @@ struct File {
     services: BTreeMap<Spanned<String>, Vec<u16>>,
     node: NodeTable,
     network: NetworkTable,
+    ip: IpTable,
     pool: PoolTable,
     packages: PackagesTable,
     supervisor: Option<SupervisorTable>,
@@ -214,6 +219,7 @@ impl Default for Config {
             services: SortedMap::new(),
             membership: None,
             interface: None,
+            ip: IpConfig::default(),
             pool: None,
             supervisor: None,
             is_guarded: true,
@@ -335,15 +341,21 @@ impl Config {
             name: name.get_ref().clone(),
             line: line_of(text, name.span().start),
         });
-        let membership =
+        let mut membership =
             Membership::from_tables(file.node, file.network).map_err(|(at, message)| {
                 ConfigError { line: at.map(|at| line_of(text, at)), message: message.into() }
             })?;
+        let ip = IpConfig::from_table(file.ip, |at| line_of(text, at))?;
+        if let Some(membership) = &mut membership {
+            ip.check(membership.node)?;
+            membership.addresses = ip.addresses;
+        }
         Ok(Config {
             roles,
             role_policy,
             membership,
             interface,
+            ip,
             pool: PoolConfig::from_table(file.pool, |at| line_of(text, at))?,
             supervisor: Supervising::from_table(file.supervisor, |at| line_of(text, at))?,
             is_guarded: file.domain.guard,

@@ -33,6 +33,7 @@ mod input;
 mod leave;
 mod lines;
 mod manager;
+pub mod ip;
 pub mod membership;
 pub mod memory;
 pub mod packages;

@@ -19,6 +19,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
+use nile_abi::ip::Addresses;
 use nile_abi::{Generation, NodeId};
 use serde::Deserialize;
 use toml::Spanned;
@@ -58,6 +59,8 @@ pub struct Membership {
     pub cluster: u64,
     /// Whether a new disk is not encrypted, though there is a key.
     pub plain_disk: bool,
+    /// The addresses of its network.
+    pub addresses: Addresses,
 }
 
 impl fmt::Debug for Membership {
@@ -121,7 +124,15 @@ impl Membership {
             NodeId(0 | NOT_NODES..) => Err((at, "id is 1 to 4294967293")),
             name => {
                 let plain_disk = node.plain_disk;
-                Ok(Some(Membership { node: name, generation, key, keepers, cluster, plain_disk }))
+                Ok(Some(Membership {
+                    node: name,
+                    generation,
+                    key,
+                    keepers,
+                    cluster,
+                    plain_disk,
+                    addresses: Addresses::USUAL,
+                }))
             }
         }
     }

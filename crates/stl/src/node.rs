@@ -8,6 +8,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use nile_abi::ip::Addresses;
 use nile_abi::{
     CoreId, CorePhase, Generation, ImageRefused, Instant, KeepName, NodeId, PageSize, PhysAddr,
     RoleSet, Status, VirtAddr,
@@ -356,6 +357,8 @@ pub struct Member {
     pub cluster: u64,
     /// Whether a new disk is not encrypted, though there is a key.
     pub plain_disk: bool,
+    /// The addresses of its network.
+    pub addresses: Addresses,
 }
 
 /// A frame that is mapped on this core. Dropping it gives it back without waiting.

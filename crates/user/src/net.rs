@@ -35,7 +35,6 @@ use core::time::Duration;
 use nile_abi::call::{System, SystemCall};
 use nile_abi::{CoreId, Instant, NodeId, Status};
 use nile_interfaces::frames::{FrameCounts, FramesClient};
-use nile_interfaces::net::NetClient;
 use nile_net::apart::{User, Welcome};
 use nile_net::{Counts, Datagram, Memory, Progress, Stream};
 use nile_stl::{CallError, Stl};
@@ -154,13 +153,7 @@ impl<'s> Network<'s> {
         let words = keep.map_err(NetError::Keep)?.words();
         let stl = services.stl().with_patience(PATIENCE);
         services.wait_alone(true);
-        let ready = runtime.block_on(async { NetClient::find(&stl).await?.ready().await });
-        let is_apart = match ready.map_err(|error| (error.status, error)) {
-            // It may begin anew just now.
-            Ok(()) | Err((Status::Dead | Status::Timeout, _)) => true,
-            Err((Status::NotFound, _)) => false,
-            Err((_, error)) => return Err(error.into()),
-        };
+        let is_apart = apart::is_there(runtime, &stl)?;
         services.wait_alone(is_apart);
         let now = stl.host().now();
         let way = match is_apart {

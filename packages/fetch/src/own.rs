@@ -3,7 +3,7 @@
 use alloc::format;
 use core::net::SocketAddrV4;
 
-use nile_abi::ip;
+use nile_abi::ip::Addresses;
 use nile_user::net::{NetError, NetResult, Network, TcpStream};
 use nile_user::{Runtime, Services};
 
@@ -18,7 +18,7 @@ const PIECE: usize = 4 << 10;
 /// Has what is wanted; the exit code.
 pub fn fetch(runtime: &Runtime<'_>, services: &Services, wanted: &Wanted<'_>) -> NetResult<u64> {
     let network = Network::open(runtime, services, "fetch", CONNECTIONS)?;
-    let Some(address) = ip::address_of(wanted.node) else { return Ok(WRONG) };
+    let Some(address) = Addresses::USUAL.address_of(wanted.node) else { return Ok(WRONG) };
     let stream = match TcpStream::connect(&network, SocketAddrV4::new(address, wanted.port)) {
         Err(NetError::Refused(_) | NetError::NoAnswer(_)) => return Ok(REFUSED),
         opened => opened?,

@@ -3,9 +3,11 @@
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::net::Ipv4Addr;
 use core::time::Duration;
 
-use nile_abi::{Instant, MacAddress, NodeId, ip};
+use nile_abi::ip::Addresses;
+use nile_abi::{Instant, MacAddress};
 use nile_interfaces::frames::FramesClient;
 use nile_net::{Queues, engine_time};
 use nile_stl::CallResult;
@@ -31,8 +33,8 @@ pub async fn fetch(services: &Services, wanted: &Wanted<'_>) -> CallResult<u64> 
     let host = stl.host().clone();
     let frames = FramesClient::find(&stl).await?;
     let attached = frames.attach().await?;
-    let addresses = (ip::address_of(NodeId(attached.node)), ip::address_of(wanted.node));
-    let (Some(own), Some(other)) = addresses else { return Ok(WRONG) };
+    let Some(other) = Addresses::USUAL.address_of(wanted.node) else { return Ok(WRONG) };
+    let own = Ipv4Addr::from_bits(attached.address);
     let [_, _, mac @ ..] = attached.mac.to_be_bytes();
     let mut link = Queues::of_frames((attached.max_frame as usize).min(1514), usize::MAX);
     let mut config = Config::new(HardwareAddress::Ethernet(EthernetAddress(MacAddress(mac).0)));
@@ -40,7 +42,7 @@ pub async fn fetch(services: &Services, wanted: &Wanted<'_>) -> CallResult<u64> 
     let now = || engine_time(host.now());
     let mut interface = Interface::new(config, &mut link, now());
     interface.update_ip_addrs(|all| {
-        let _ = all.push(IpCidr::new(IpAddress::Ipv4(own), ip::PREFIX));
+        let _ = all.push(IpCidr::new(IpAddress::Ipv4(own), attached.prefix));
     });
     let buffer = || SocketBuffer::new(vec![0; BUFFER]);
     let mut socket = Socket::new(buffer(), buffer());

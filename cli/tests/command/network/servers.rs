@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use rustix::net::sockopt;
@@ -20,14 +21,44 @@ const LONG: usize = 100_000_000;
 fn servers() -> (Place, [u16; 2]) {
     let place = Place::new();
     let ports = [free_port(), free_port()];
-    let [web, echo] = [(ports[0], 80), (ports[1], 7)].map(|(port, to)| format!("{port}:n1:{to}"));
-    let up = ["up", "--machine", "hosted", "--nodes", "2", "--disk", "256M"];
-    place.run(&[&up[..], &["--forward", &web, "--forward", &echo]].concat()).expect(0);
+    let [web, echo] = ports;
+    let file = configuration(
+        &place,
+        &format!(
+            "[ip]\naddress = \"192.168.7.5/24\"\nforward = [\"{web}:n1:80\", \"{echo}:n1:7\"]\n"
+        ),
+    );
+    let up = ["up", "--machine", "hosted", "--nodes", "2", "--disk", "256M", "--config"];
+    place.run(&[&up[..], &[file.to_str().unwrap()]].concat()).expect(0);
+    fs::remove_file(file).unwrap();
     for name in ["net", "web", "echo"] {
         let start = ["package", "start", name, "--on", "n1.c3", "--share"];
         run(place.nile().env("NILE_PACKAGES", packages()), &start).expect(0);
     }
     (place, ports)
+}
+
+/// A file with a configuration.
+fn configuration(place: &Place, text: &str) -> PathBuf {
+    let file = place.folder().join("nile.toml");
+    fs::write(&file, text).unwrap();
+    file
+}
+
+#[test]
+fn what_is_no_network_is_refused_before_anything_is_started() {
+    let place = Place::new();
+    for (text, part) in [
+        ("[ip]\naddress = \"10.0.0.1\"\n", "nile.toml:2: address is \"10.0.0.1\"; it is n1's"),
+        ("[ip]\naddress = \"10.0.0.1/30\"\n", "nile.toml:2: the network of 10.0.0.1/30 has no"),
+        ("[ip]\nforward = [\"80:80\"]\n", "nile.toml:2: forward: `80:80` is not"),
+        ("[ip]\nforward = [\"8080:n9:80\"]\n", "its last node is n2"),
+    ] {
+        let file = configuration(&place, text);
+        refused(place.up(&["--nodes", "2", "--config", file.to_str().unwrap()]), part);
+        fs::remove_file(file).unwrap();
+    }
+    assert_eq!(place.left(), Vec::<String>::new());
 }
 
 /// Sends bytes to `echo`, and has them again.
@@ -95,6 +126,10 @@ fn connections_go_on_while_their_servers_are_replaced_and_moved() {
     };
     assert_eq!(told(&before), told(&after));
     echoes(&mut echoed, 100);
+    let listed = place.json(&["net", "list"]);
+    let listeners = listed["listeners"].as_array().unwrap().iter();
+    let at: Vec<&str> = listeners.map(|it| it["at"].as_str().unwrap()).collect();
+    assert!(at.contains(&"192.168.7.5:80") && at.contains(&"192.168.7.5:7"), "{at:?}");
     place.run(&["down"]).expect(0);
     assert_eq!(place.left(), Vec::<String>::new());
 }

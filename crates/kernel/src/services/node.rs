@@ -178,6 +178,7 @@ impl<M: Machine> Node for CoreHost<M> {
             keepers: membership.keepers.clone(),
             cluster: membership.cluster,
             plain_disk: membership.plain_disk,
+            addresses: membership.addresses,
         })
     }
 

@@ -7,6 +7,8 @@ use core::time::Duration;
 
 use nile_abi::Status;
 use nile_interfaces::net::NetClient;
+use nile_interfaces::packages::PackagesClient;
+use nile_interfaces::registry::RegistryClient;
 use nile_net::Stream;
 use nile_net::apart::{Asked, Cell, User};
 use nile_ring::Message;
@@ -28,6 +30,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How long it may take until there is a session again, and how often that is tried.
 const AWAY: Duration = Duration::from_secs(20);
 const AGAIN: Duration = Duration::from_millis(2);
+
+/// How long a package `net` that was started may take to serve.
+const BEGINS: Duration = Duration::from_secs(5);
 
 /// Messages that are taken before what has come of them is acted upon.
 const BATCH: usize = 256;
@@ -82,6 +87,39 @@ pub fn message(cell: &Cell) -> Message {
 /// What a channel's message says.
 pub fn cell(message: &Message) -> Option<Cell> {
     Cell::new(message.kind(), message.payload())
+}
+
+/// Whether the node has the package `net`. Waits for one that was started and has yet to say so.
+pub(super) fn is_there(runtime: &Runtime<'_>, stl: &Stl) -> CallResult<bool> {
+    let until = stl.host().now() + BEGINS;
+    loop {
+        let ready = runtime.block_on(async { NetClient::find(stl).await?.ready().await });
+        let now = stl.host().now();
+        match ready.map_err(|error| (error.status, error)) {
+            // It may begin anew just now.
+            Ok(()) | Err((Status::Dead | Status::Timeout, _)) => return Ok(true),
+            Err((Status::NotFound, _)) => {
+                let is_started = || runtime.block_on(is_started(stl)).unwrap_or_default();
+                if now >= until || !is_started() {
+                    return Ok(false);
+                }
+                runtime.sleep_until(now + AGAIN);
+            }
+            Err((_, error)) => return Err(error),
+        }
+    }
+}
+
+/// Whether a core of this node has it.
+async fn is_started(stl: &Stl) -> CallResult<bool> {
+    let places = RegistryClient::find(stl).await?.places("packages").await?;
+    for place in places.into_iter().filter(|it| it.is_here()) {
+        let packages = PackagesClient::at(stl, place).list().await?;
+        if packages.iter().any(|it| it.name == "net") {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Begins the first session, and starts the thread that begins the others.

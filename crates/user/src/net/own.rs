@@ -3,10 +3,11 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::cell::RefCell;
+use core::net::Ipv4Addr;
 use core::sync::atomic::AtomicU64;
 
 use nile_abi::ethernet::HEADER_BYTES;
-use nile_abi::{Instant, MacAddress, NodeId, Status, ip};
+use nile_abi::{Instant, MacAddress, NodeId, Status};
 use nile_interfaces::frames::{Attachment, FramesClient};
 use nile_net::{Memory, Settings, Stack, Stream};
 use nile_stl::{CallError, CallResult, Stl};
@@ -72,14 +73,15 @@ pub fn stack<'s>(
 ) -> CallResult<Stack<'s>> {
     let seed = [attached.seed, attached.salt];
     let memory = Memory::new(words, seed).ok_or_else(super::no_memory)?;
-    let no_address = || CallError::new(Status::Invalid, "this node has no address");
-    let address = ip::address_of(NodeId(attached.node)).ok_or_else(no_address)?;
+    if attached.address == 0 {
+        return Err(CallError::new(Status::Invalid, "this node has no address"));
+    }
     let [_, _, mac @ ..] = attached.mac.to_be_bytes();
     let settings = Settings {
         mac: MacAddress(mac),
-        address,
-        prefix: ip::PREFIX,
-        gateway: Some(ip::GATEWAY),
+        address: Ipv4Addr::from_bits(attached.address),
+        prefix: attached.prefix,
+        gateway: Some(Ipv4Addr::from_bits(attached.gateway)),
         max_packet: (attached.max_frame as usize).saturating_sub(HEADER_BYTES).clamp(576, 1500),
     };
     Ok(Stack::new(settings, memory, now))

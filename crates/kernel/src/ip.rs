@@ -1,0 +1,141 @@
+//! The IPv4 network of a cluster, from `nile.toml`, alike on all its nodes:
+//!
+//! ```toml
+//! [ip]
+//! address = "10.42.0.1/16"    # that of n1; n2 has the next one, and so on
+//! gateway = "10.42.255.254"   # without it, the last address of the network
+//! forward = ["8080:n1:80"]    # ports of the machine that `nile up` starts the cluster on
+//! ```
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::Ipv4Addr;
+
+use nile_abi::NodeId;
+use nile_abi::ip::Addresses;
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::config::{ConfigError, Named};
+
+/// The part of the file that says so.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct IpTable {
+    address: Option<Spanned<String>>,
+    gateway: Option<Spanned<String>>,
+    forward: Vec<Spanned<String>>,
+}
+
+/// The network, and what of the machine leads there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct IpConfig {
+    /// Its addresses.
+    pub addresses: Addresses,
+    /// The line that says so, if one does.
+    line: Option<usize>,
+    /// Ports that lead to ports of nodes, for whoever starts the cluster.
+    pub forwards: Vec<Named>,
+}
+
+impl Default for IpConfig {
+    fn default() -> IpConfig {
+        IpConfig { addresses: Addresses::USUAL, line: None, forwards: Vec::new() }
+    }
+}
+
+impl IpConfig {
+    /// What the table says. `line_of` gives the line of a byte.
+    pub(crate) fn from_table(
+        table: IpTable,
+        line_of: impl Fn(usize) -> usize,
+    ) -> Result<IpConfig, ConfigError> {
+        let line = |said: &Spanned<String>| Some(line_of(said.span().start));
+        let wrong = |said: &Spanned<String>, name: &str, what: &str| ConfigError {
+            line: line(said),
+            message: format!("{name} is \"{}\"; {what}", said.get_ref()),
+        };
+        let gateway = match &table.gateway {
+            Some(said) => {
+                let gateway: Option<Ipv4Addr> = said.get_ref().parse().ok();
+                Some(gateway.ok_or_else(|| wrong(said, "gateway", "it is as \"10.42.255.254\""))?)
+            }
+            None => None,
+        };
+        let usual = Addresses::USUAL;
+        let (first, prefix) = match &table.address {
+            Some(said) => {
+                let parsed = Addresses::parse(said.get_ref());
+                let what = "it is n1's, with the bits that all have in common, as \"10.42.0.1/16\"";
+                parsed.ok_or_else(|| wrong(said, "address", what))?
+            }
+            None => (usual.first(), usual.prefix()),
+        };
+        let addresses = Addresses::new(first, prefix, gateway).ok_or_else(|| {
+            let what =
+                "a network has 8 to 30 bits in common, a first node, and a gateway beside it";
+            match (&table.gateway, &table.address) {
+                (Some(said), _) => wrong(said, "gateway", what),
+                (None, Some(said)) => wrong(said, "address", what),
+                (None, None) => ConfigError { line: None, message: what.into() },
+            }
+        })?;
+        let line = table.address.as_ref().or(table.gateway.as_ref()).and_then(line);
+        let named =
+            |it: Spanned<String>| Named { line: line_of(it.span().start), name: it.into_inner() };
+        Ok(IpConfig { addresses, line, forwards: table.forward.into_iter().map(named).collect() })
+    }
+
+    /// Refuses a network that has no address for a node.
+    pub fn check(&self, node: NodeId) -> Result<(), ConfigError> {
+        // Nobody has asked for the usual one.
+        if self.line.is_none() || self.addresses.address_of(node).is_some() {
+            return Ok(());
+        }
+        let (first, prefix) = (self.addresses.first(), self.addresses.prefix());
+        let message = format!("the network of {first}/{prefix} has no address for {node}");
+        Err(ConfigError { line: self.line, message })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+
+    fn error(text: &str) -> String {
+        format!("{}", Config::parse(text).expect_err("a bad file"))
+    }
+
+    #[test]
+    fn a_network_is_read_or_refused_with_its_line() {
+        let ip = |text| Config::parse(text).unwrap().ip;
+        assert_eq!(ip("").addresses, Addresses::USUAL);
+        let said = ip("[ip]\naddress = \"192.168.7.5/24\"\nforward = [\n\"8080:n1:80\"]\n");
+        assert_eq!(said.addresses.address_of(NodeId(3)), Some([192, 168, 7, 7].into()));
+        assert_eq!(said.addresses.gateway(), Ipv4Addr::new(192, 168, 7, 254));
+        assert_eq!(said.forwards, [Named { name: "8080:n1:80".into(), line: 4 }]);
+        assert!(said.check(NodeId(249)).is_ok());
+        let refused = format!("{}", said.check(NodeId(250)).unwrap_err());
+        assert_eq!(refused, "line 2: the network of 192.168.7.5/24 has no address for n250");
+        for (text, part) in [
+            ("address = \"10.0.0.1\"", "address is \"10.0.0.1\"; it is n1's, with the bits"),
+            ("address = \"10.0.0.1/300\"", "it is n1's, with the bits"),
+            ("address = \"ten/8\"", "it is n1's, with the bits"),
+            ("address = \"10.0.0.1/32\"", "a network has 8 to 30 bits in common"),
+            ("gateway = \"10.42.0\"", "gateway is \"10.42.0\"; it is as"),
+            ("gateway = \"10.43.0.1\"", "gateway is \"10.43.0.1\"; a network has"),
+            ("adress = \"10.0.0.1/8\"", "unknown field `adress`"),
+        ] {
+            let said = error(&format!("[ip]\n{text}\n"));
+            assert!(said.starts_with("line 2: ") && said.contains(part), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_node_has_an_address_in_its_network() {
+        let text = "[node]\nid = 7\n[network]\nunsealed = true\n[ip]\naddress = \"10.0.0.1/30\"\n";
+        assert_eq!(error(text), "line 6: the network of 10.0.0.1/30 has no address for n7");
+    }
+}
