@@ -5,6 +5,7 @@
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::rc::Rc;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
@@ -95,13 +96,16 @@ impl FramesKernel for Frames {
         let interface = port.line.interface();
         let [a, b, c, d, e, f] = interface.address().0;
         let own = cluster::node(&self.stl);
-        let addresses = cluster::member(&self.stl).map_or(Addresses::USUAL, |it| it.addresses);
+        let member = cluster::member(&self.stl);
+        let addresses = member.as_ref().map_or(Addresses::USUAL, |it| it.addresses);
+        let rules = member.map_or_else(String::new, |it| String::from(&*it.rules));
         Ok(Attachment {
             ticket,
             node: own.0,
             address: addresses.address_of(own).map_or(0, |it| it.to_bits()),
             prefix: addresses.prefix(),
             gateway: addresses.gateway().to_bits(),
+            rules,
             mac: u64::from_be_bytes([0, 0, a, b, c, d, e, f]),
             max_frame: u32::try_from(interface.max_frame()).unwrap_or(u32::MAX),
             seed,
@@ -265,7 +269,6 @@ impl Protocol for Port {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::string::String;
     use alloc::vec;
 
     #[test]

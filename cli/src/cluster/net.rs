@@ -1,5 +1,7 @@
 //! `nile net`: what packages that serve a network tell of it.
 
+mod filter;
+
 use clap::{Args, Subcommand};
 use nile_interfaces::sockets::{Connection, Listener, SocketsClient};
 use nile_stl::CallError;
@@ -23,11 +25,19 @@ pub struct Net {
 pub enum NetAction {
     /// Show the ports that connections are taken to, and the connections.
     List(Query),
+    /// Show the packet filter of a node's network, or have it follow other rules.
+    Filter(filter::Filter),
 }
 
 /// Does what is asked for.
 pub fn run(options: &Net) -> Result<(), Failure> {
-    let NetAction::List(query) = &options.action;
+    match &options.action {
+        NetAction::List(query) => list(query),
+        NetAction::Filter(options) => filter::run(options),
+    }
+}
+
+fn list(query: &Query) -> Result<(), Failure> {
     let mut session = Session::open(&query.which, query.timeout)?;
     let all = service::find::<SocketsClient>(&mut session)?.unwrap_or_default();
     let (mut listeners, mut connections) = (Vec::new(), Vec::new());

@@ -1,6 +1,7 @@
 //! Frames of the network for packages that speak protocols of their own: IPv4 and ARP. The rest of
 //! what the network carries is the kernel's.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use nile_bosml::{Blob, Bytes};
@@ -22,6 +23,8 @@ pub struct Attachment {
     pub prefix: u8,
     /// The gateway's address.
     pub gateway: u32,
+    /// The rules of the packet filter that the node's configuration has, one a line.
+    pub rules: String,
     /// The interface's address: six bytes, the first one the most significant.
     pub mac: u64,
     /// Bytes of the largest frame.

@@ -44,6 +44,21 @@ pub struct Connection {
     pub in_flight: u64,
 }
 
+/// The packet filter.
+#[derive(Record, Clone, Default, PartialEq, Eq, Debug)]
+pub struct FilterState {
+    /// Its rules, one a line.
+    pub rules: String,
+    /// Connections that it knows.
+    pub connections: u32,
+    /// Packets that have gone on while there were rules.
+    pub allowed: u64,
+    /// Packets that a rule has denied.
+    pub denied: u64,
+    /// Packets that were dropped as there were too many connections.
+    pub crowded: u64,
+}
+
 /// Connections of a network that a package serves.
 #[service(subsystem = "network", capability = "sockets", layer = high)]
 pub trait Sockets {
@@ -54,4 +69,13 @@ pub trait Sockets {
     /// The connections in the order of their numbers: the first ones, or those behind `after`.
     #[stl_u(reply = "connections", allow(package, operator, peer))]
     async fn connections(&self, after: u64) -> CallResult<Vec<Connection>>;
+
+    /// The packet filter, as it was a moment ago.
+    #[stl_u(reply = "filter", allow(package, operator, peer))]
+    async fn filter(&self) -> CallResult<FilterState>;
+
+    /// Has packets go on only as these rules say, one a line, from now on, also when the package
+    /// begins anew. `invalid` for a text that is no rules, with its place. Waits until they hold.
+    #[stl_u(allow(operator, peer))]
+    async fn set_filter(&self, #[range(0..=32768)] rules: &str) -> CallResult<()>;
 }

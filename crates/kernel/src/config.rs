@@ -24,8 +24,8 @@
 //! ```
 //!
 //! `[packages]` is in [`packages`](crate::packages), `[node]` and `[network]` are in
-//! [`membership`](crate::membership), `[ip]` in [`ip`](crate::ip), `[pool]` in
-//! [`pool`](crate::pool).
+//! [`membership`](crate::membership), `[ip]` in [`ip`](crate::ip), `[filter]` in
+//! `filter`, `[pool]` in [`pool`](crate::pool).
 //!
 //! The same parser serves the command line, which checks a file before it starts anything, and
 //! the kernel, which gets the file as a boot module. Any text gives a configuration or an error
@@ -46,6 +46,7 @@ use toml::Spanned;
 use toml_parser::Source;
 use toml_parser::lexer::TokenKind;
 
+use crate::filter::{self, FilterTable};
 use crate::ip::{IpConfig, IpTable};
 use crate::membership::{Membership, NetworkTable, NodeTable};
 use crate::packages::{Most, PackagesTable};
@@ -174,6 +175,7 @@ struct File {
     node: NodeTable,
     network: NetworkTable,
     ip: IpTable,
+    filter: FilterTable,
     pool: PoolTable,
     packages: PackagesTable,
     supervisor: Option<SupervisorTable>,
@@ -346,9 +348,10 @@ impl Config {
                 ConfigError { line: at.map(|at| line_of(text, at)), message: message.into() }
             })?;
         let ip = IpConfig::from_table(file.ip, |at| line_of(text, at))?;
+        let rules = filter::rules_of(file.filter, |at| line_of(text, at))?;
         if let Some(membership) = &mut membership {
             ip.check(membership.node)?;
-            membership.addresses = ip.addresses;
+            (membership.addresses, membership.rules) = (ip.addresses, rules);
         }
         Ok(Config {
             roles,

@@ -3,8 +3,8 @@
 //!
 //! In reading order:
 //!
-//! * [`config`], [`roles`] and [`membership`]: `nile.toml`: which core does what, which node of a
-//!   cluster this is.
+//! * [`config`], [`roles`], [`membership`], [`ip`] and `filter`: `nile.toml`: which core does what,
+//!   which node of a cluster this is, and what holds of its network.
 //! * [`core`]: a core and its loop: drain channels, poll tasks, fire timers, sleep.
 //! * [`executor`] and [`timers`]: the tasks of a core and their deadlines.
 //! * [`channel`]: one-way channels between cores, as tasks use them.
@@ -29,11 +29,12 @@ mod control;
 pub mod core;
 mod device;
 pub mod executor;
+mod filter;
 mod input;
+pub mod ip;
 mod leave;
 mod lines;
 mod manager;
-pub mod ip;
 pub mod membership;
 pub mod memory;
 pub mod packages;

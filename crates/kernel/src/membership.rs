@@ -15,6 +15,7 @@
 //! ```
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
@@ -61,6 +62,8 @@ pub struct Membership {
     pub plain_disk: bool,
     /// The addresses of its network.
     pub addresses: Addresses,
+    /// The rules of its packet filter, one a line.
+    pub rules: Arc<str>,
 }
 
 impl fmt::Debug for Membership {
@@ -132,6 +135,7 @@ impl Membership {
                     cluster,
                     plain_disk,
                     addresses: Addresses::USUAL,
+                    rules: "".into(),
                 }))
             }
         }

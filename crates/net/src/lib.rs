@@ -14,7 +14,7 @@
 //! * [`tcp`]: all connections: whose a segment is, handshakes, the end. `engine`: one of them;
 //!   `half_open`: handshakes that are not over; `opening`: connections that this side opens.
 //! * `udp`: datagrams.
-//! * [`stack`]: the interface: frames, ARP, ICMP echo.
+//! * [`stack`]: the interface: frames, ARP, ICMP echo. `seen`: a packet as the filter has it.
 //! * [`apart`]: a stack whose users are elsewhere.
 //! * [`queues`]: smoltcp's device where somebody else carries the frames.
 #![no_std]
@@ -31,6 +31,7 @@ pub mod memory;
 mod neighbours;
 mod opening;
 pub mod queues;
+mod seen;
 mod segment;
 mod siphash;
 pub mod stack;
@@ -41,6 +42,7 @@ mod tests;
 mod udp;
 
 pub use memory::Memory;
+pub use nile_filter as filter;
 pub use opening::Progress;
 pub use queues::Queues;
 pub use stack::{Counts, Settings, Stack};

@@ -8,6 +8,8 @@ use core::net::{Ipv4Addr, SocketAddrV4};
 
 use nile_abi::ethernet::HEADER_BYTES;
 use nile_abi::{Instant, MacAddress};
+use nile_filter::packet::TCP;
+use nile_filter::{Connection as Known, Direction, Filter, FilterCounts, Rules};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
     ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame, EthernetProtocol,
@@ -17,6 +19,7 @@ use smoltcp::wire::{
 use crate::memory::Memory;
 use crate::neighbours::{Neighbours, Way};
 use crate::opening::Progress;
+use crate::seen;
 use crate::segment::{IP_HEADER, packet};
 use crate::stream::Stream;
 use crate::tcp::{Connection, Peer, Tcp, TcpCounts};
@@ -57,6 +60,8 @@ pub struct Counts {
     pub tcp: TcpCounts,
     /// Of datagrams.
     pub udp: UdpCounts,
+    /// Of the packet filter.
+    pub filter: FilterCounts,
 }
 
 /// An interface with its connections.
@@ -65,6 +70,7 @@ pub struct Stack<'m> {
     neighbours: Neighbours,
     tcp: Tcp<'m>,
     udp: Udp,
+    filter: Filter,
     out: VecDeque<Vec<u8>>,
     counts: Counts,
 }
@@ -74,8 +80,23 @@ impl<'m> Stack<'m> {
     pub fn new(settings: Settings, memory: Memory<'m>, now: Instant) -> Stack<'m> {
         let tcp = Tcp::new(memory, settings.address, settings.max_packet, now);
         let (neighbours, out) = (Neighbours::default(), VecDeque::new());
-        let (udp, counts) = (Udp::default(), Counts::default());
-        Stack { settings, neighbours, tcp, udp, out, counts }
+        let (udp, filter, counts) = (Udp::default(), Filter::default(), Counts::default());
+        Stack { settings, neighbours, tcp, udp, filter, out, counts }
+    }
+
+    /// Has packets go on only as these rules say, from now on. Connections that are open are known
+    /// to them, whatever incarnation has opened them.
+    pub fn set_rules(&mut self, now: Instant, rules: Rules) {
+        let known = |it: Stream<'_>| {
+            let Peer { address, port, local } = it.peer();
+            Known { protocol: TCP, other: address, ports: (local, port) }
+        };
+        self.filter.set(now, rules, self.tcp.streams().map(known));
+    }
+
+    /// The packet filter.
+    pub fn filter(&self) -> &Filter {
+        &self.filter
     }
 
     /// Takes connections to this port from now on.
@@ -167,7 +188,8 @@ impl<'m> Stack<'m> {
 
     /// What was counted.
     pub fn counts(&self) -> Counts {
-        Counts { tcp: self.tcp.counts, udp: self.udp.counts, ..self.counts }
+        let filter = self.filter.counts();
+        Counts { tcp: self.tcp.counts, udp: self.udp.counts, filter, ..self.counts }
     }
 
     /// Takes a frame that has come: any bytes.
@@ -225,6 +247,9 @@ impl<'m> Stack<'m> {
         }
         if to != self.settings.address || from == to {
             return None;
+        }
+        if !self.lets(now, Direction::In, &ip) {
+            return Some(());
         }
         match ip.next_header() {
             IpProtocol::Tcp => {
@@ -285,8 +310,16 @@ impl<'m> Stack<'m> {
         (ip.to_bits() ^ self.settings.address.to_bits()) & mask == 0
     }
 
-    /// Sends a packet, once it is known where to.
+    /// Whether the filter lets a packet go on.
+    fn lets(&mut self, now: Instant, direction: Direction, ip: &Ipv4Packet<&[u8]>) -> bool {
+        self.filter.is_open() || self.filter.lets(now, &seen::packet(direction, ip))
+    }
+
+    /// Sends a packet, once it is known where to, if the filter lets it.
     fn route(&mut self, now: Instant, to: Ipv4Addr, packet: Vec<u8>) {
+        if !self.lets(now, Direction::Out, &Ipv4Packet::new_unchecked(&packet[..])) {
+            return;
+        }
         let hop = if self.is_near(to) { Some(to) } else { self.settings.gateway };
         let Some(hop) = hop else {
             self.counts.unreachable += 1;

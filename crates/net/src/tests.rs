@@ -2,6 +2,7 @@
 //! time; the stack is dropped and made anew of its memory meanwhile.
 
 mod apart;
+mod filter;
 mod own;
 pub mod steps;
 
@@ -197,10 +198,16 @@ enum Lost {
 }
 
 /// Runs until all streams are over. How often connections were resumed, or why it does not end.
-fn run(world: &mut World, words: &[AtomicU64], lost: Lost) -> Result<u64, &'static str> {
+fn run(
+    world: &mut World,
+    words: &[AtomicU64],
+    lost: Lost,
+    rules: &str,
+) -> Result<u64, &'static str> {
     let start = |now| {
         let mut stack = Stack::new(settings(), Memory::new(words, [7, 8]).unwrap(), now);
         stack.listen(PORT);
+        stack.set_rules(now, rules.parse().unwrap());
         stack
     };
     let mut stack = start(world.now);
@@ -259,8 +266,19 @@ fn stored(words: &[AtomicU64]) -> Vec<u64> {
 }
 
 fn check(seed: u64, link: Link, streams: &[usize], lost: u64) -> (Vec<AtomicU64>, u64) {
+    check_behind("", seed, link, streams, lost)
+}
+
+/// The same behind a packet filter.
+fn check_behind(
+    rules: &str,
+    seed: u64,
+    link: Link,
+    streams: &[usize],
+    lost: u64,
+) -> (Vec<AtomicU64>, u64) {
     let (mut world, words) = (World::new(seed, link, streams), words());
-    let resumed = run(&mut world, &words, Lost::Early(lost)).unwrap_or_else(|what| {
+    let resumed = run(&mut world, &words, Lost::Early(lost), rules).unwrap_or_else(|what| {
         let of = |it: &Client| {
             let state = world.sockets.get::<Socket<'static>>(it.handle).state();
             (state, it.sent, it.got.len(), it.sends.len())
@@ -293,7 +311,7 @@ fn streams_survive_their_engines() {
 #[test]
 fn what_is_acknowledged_before_it_is_kept_is_lost() {
     let (mut world, words) = (World::new(3, GOOD, &[100_000]), words());
-    let end = run(&mut world, &words, Lost::Late(300));
+    let end = run(&mut world, &words, Lost::Late(300), "");
     let client = &world.clients[0];
     assert!(end.is_err() || client.failed || client.got != client.sends, "{end:?}");
 }

@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -359,6 +360,8 @@ pub struct Member {
     pub plain_disk: bool,
     /// The addresses of its network.
     pub addresses: Addresses,
+    /// The rules of its packet filter, one a line.
+    pub rules: Arc<str>,
 }
 
 /// A frame that is mapped on this core. Dropping it gives it back without waiting.

@@ -14,12 +14,13 @@
 //! Connections that the earlier incarnation has opened itself are ended: nobody knows what for.
 //!
 //! The manifest says `uses: ["frames"]`, `publishes: ["sockets"]` and
-//! `keeps: ["connections 9556000"]`.
+//! `keeps: ["connections 9556000", "rules 65560"]`.
 
 pub mod apart;
 mod error;
 mod own;
 mod pump;
+pub mod rules;
 pub mod shown;
 mod tcp;
 mod udp;
@@ -176,7 +177,7 @@ impl<'s> Network<'s> {
             true => apart::start(&network, &stl)?,
             false => {
                 shown::publish(services)?;
-                pump::start(&network, services);
+                pump::start(&network, services)?;
             }
         }
         Ok(network)

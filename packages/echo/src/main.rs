@@ -6,6 +6,6 @@ nile_user::package! {
     name: "echo",
     publishes: ["sockets"],
     uses: ["frames"],
-    keeps: ["connections 9556000"],
+    keeps: ["connections 9556000", "rules 65560"],
     main: nile_echo::main,
 }

@@ -18,6 +18,7 @@ use nile_net::apart::{Cell as Said, Users};
 use nile_stl::{CallResult, Stl};
 use nile_user::channel::Message;
 use nile_user::net::apart::{CELLS, cell, message};
+use nile_user::net::rules::Kept;
 use nile_user::net::shown::{self, Shown};
 use nile_user::net::{self, NetError, NetResult};
 use nile_user::{ChannelReceiver, ChannelSender, Runtime, Services};
@@ -51,6 +52,7 @@ struct Server<'s> {
     stl: Stl,
     frames: FramesClient,
     ticket: u64,
+    rules: Kept<'s>,
     stack: RefCell<Stack<'s>>,
     users: RefCell<Users<'s>>,
     sessions: RefCell<BTreeMap<u32, Session<'s>>>,
@@ -81,12 +83,16 @@ pub fn serve(
         CallResult::Ok((frames, attached))
     };
     let (frames, attached) = runtime.block_on(attached)?;
-    let stack = net::stack_of(&attached, words, stl.host().now())?;
+    let now = stl.host().now();
+    let mut stack = net::stack_of(&attached, words, now)?;
+    let shown = Shown::of(&stl)?;
+    let rules = Kept::open(runtime, shown, (&mut stack, now), &attached.rules);
     let server = Rc::new(Server {
         runtime: runtime.clone(),
         stl: stl.clone(),
         frames,
         ticket: attached.ticket,
+        rules,
         stack: RefCell::new(stack),
         users: RefCell::new(Users::new(attached.node)),
         sessions: RefCell::default(),
@@ -170,6 +176,7 @@ impl<'s> Server<'s> {
         let came = self.runtime.block_on(came)?;
         let now = self.now();
         let mut stack = self.stack.borrow_mut();
+        self.rules.apply(now, &mut stack);
         unpack(&came.frames.0).for_each(|frame| stack.receive(now, frame));
         Ok(())
     }

@@ -17,15 +17,16 @@ use crate::support::run;
 const LONG: usize = 100_000_000;
 
 /// A node with `net`, `web` and `echo` on its last core, and another one without any; ports of this
-/// machine that lead to `web` and `echo`.
-fn servers() -> (Place, [u16; 2]) {
+/// machine that lead to `web` and `echo`. Their configuration says `more`.
+pub fn servers(more: &str) -> (Place, [u16; 2]) {
     let place = Place::new();
     let ports = [free_port(), free_port()];
     let [web, echo] = ports;
     let file = configuration(
         &place,
         &format!(
-            "[ip]\naddress = \"192.168.7.5/24\"\nforward = [\"{web}:n1:80\", \"{echo}:n1:7\"]\n"
+            "[ip]\naddress = \"192.168.7.5/24\"\nforward = [\"{web}:n1:80\", \"{echo}:n1:7\"]\n\
+             {more}"
         ),
     );
     let up = ["up", "--machine", "hosted", "--nodes", "2", "--disk", "256M", "--config"];
@@ -53,6 +54,7 @@ fn what_is_no_network_is_refused_before_anything_is_started() {
         ("[ip]\naddress = \"10.0.0.1/30\"\n", "nile.toml:2: the network of 10.0.0.1/30 has no"),
         ("[ip]\nforward = [\"80:80\"]\n", "nile.toml:2: forward: `80:80` is not"),
         ("[ip]\nforward = [\"8080:n9:80\"]\n", "its last node is n2"),
+        ("[filter]\nrules = [\n\"deny\"]\n", "nile.toml:3: rule \"deny\", byte 5: behind that"),
     ] {
         let file = configuration(&place, text);
         refused(place.up(&["--nodes", "2", "--config", file.to_str().unwrap()]), part);
@@ -62,7 +64,7 @@ fn what_is_no_network_is_refused_before_anything_is_started() {
 }
 
 /// Sends bytes to `echo`, and has them again.
-fn echoes(stream: &mut TcpStream, byte: u8) {
+pub fn echoes(stream: &mut TcpStream, byte: u8) {
     stream.write_all(&[byte; 5000]).unwrap();
     let mut back = [0; 5000];
     stream.read_exact(&mut back).unwrap();
@@ -71,7 +73,7 @@ fn echoes(stream: &mut TcpStream, byte: u8) {
 
 #[test]
 fn connections_go_on_while_their_servers_are_replaced_and_moved() {
-    let (place, [web, echo]) = servers();
+    let (place, [web, echo]) = servers("");
     let content = put(&place, LARGE);
     let servers = |arguments: &[&str]| {
         let arguments = [&["servers"], arguments].concat();
@@ -153,7 +155,7 @@ fn curl_through_restarts(bytes: usize, restarts: usize) {
         eprintln!("not run, as there is no curl");
         return;
     }
-    let (place, [web, _]) = servers();
+    let (place, [web, _]) = servers("");
     let content = put(&place, bytes);
     let to = place.folder().join("had");
     let rate = format!("{}", bytes / (3 * restarts));

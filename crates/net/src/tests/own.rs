@@ -13,15 +13,15 @@ fn their_settings() -> Settings {
 }
 
 /// Two stacks, and a link between them that loses one frame of so many.
-struct Pair<'m> {
-    stacks: [Stack<'m>; 2],
-    now: Instant,
+pub struct Pair<'m> {
+    pub stacks: [Stack<'m>; 2],
+    pub now: Instant,
     draw: Draw,
     loses: u64,
 }
 
 impl<'m> Pair<'m> {
-    fn new(ours: &'m [AtomicU64], theirs: &'m [AtomicU64], loses: u64) -> Pair<'m> {
+    pub fn new(ours: &'m [AtomicU64], theirs: &'m [AtomicU64], loses: u64) -> Pair<'m> {
         let now = Instant::from_nanos(1_000_000);
         let stack =
             |settings, words| Stack::new(settings, Memory::new(words, [7, 8]).unwrap(), now);
@@ -30,7 +30,7 @@ impl<'m> Pair<'m> {
     }
 
     /// Frames go to and fro, until nothing is left to be sent; then time passes.
-    fn turn(&mut self) {
+    pub fn turn(&mut self) {
         loop {
             let mut moved = false;
             for side in 0..2 {
@@ -51,7 +51,7 @@ impl<'m> Pair<'m> {
         self.now = due.unwrap_or(late).clamp(self.now + soon, late);
     }
 
-    fn settled(&mut self, peer: Peer) -> Progress<'m> {
+    pub fn settled(&mut self, peer: Peer) -> Progress<'m> {
         for _ in 0..10_000 {
             match self.stacks[0].progress(peer) {
                 Progress::Waits => self.turn(),

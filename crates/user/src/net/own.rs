@@ -1,6 +1,7 @@
 //! A stack of the package's own, over the node's frames.
 
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::net::Ipv4Addr;
@@ -22,6 +23,8 @@ pub(super) struct Own<'s> {
     /// What the package names itself by to the service.
     pub ticket: u64,
     pub stack: RefCell<Stack<'s>>,
+    /// The rules of its filter that the node's configuration has.
+    pub rules: String,
     /// Connections that nobody has accepted, by port, for those with a listener.
     pub backlogs: RefCell<BTreeMap<u16, VecDeque<Stream<'s>>>>,
     /// Connections to ports without a listener, which an earlier incarnation had, and since when.
@@ -39,6 +42,7 @@ impl<'s> Own<'s> {
             frames,
             ticket: attached.ticket,
             stack: RefCell::new(stack),
+            rules: attached.rules,
             backlogs: RefCell::default(),
             unclaimed: RefCell::default(),
         })

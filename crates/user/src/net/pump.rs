@@ -11,6 +11,7 @@ use nile_net::OWN_PORTS;
 use nile_stl::CallResult;
 
 use super::own::Own;
+use super::rules::Kept;
 use super::{Network, Way, shown};
 use crate::Services;
 
@@ -23,14 +24,20 @@ const SHOWN: Duration = Duration::from_millis(100);
 /// How long a connection of an earlier incarnation waits for a listener.
 const UNCLAIMED: Duration = Duration::from_secs(5);
 
-/// Starts it.
-pub fn start<'s>(network: &Network<'s>, services: &Services) {
+/// Starts it. The filter has its rules before anything comes.
+pub fn start<'s>(network: &Network<'s>, services: &Services) -> CallResult<()> {
     let (stl, network) = (services.stl().clone(), network.clone());
-    network.0.runtime.clone().spawn(move |runtime| {
-        let shown = shown::Shown::of(&stl);
+    let shown = shown::Shown::of(&stl)?;
+    let Way::Own(own) = &network.0.way else { return Ok(()) };
+    let now = stl.host().now();
+    let mut stack = own.stack.borrow_mut();
+    let runtime = network.0.runtime.clone();
+    let rules = Kept::open(&runtime, shown.clone(), (&mut stack, now), &own.rules);
+    drop(stack);
+    runtime.clone().spawn(move |runtime| {
         let host = stl.host();
         let Way::Own(own) = &network.0.way else { return };
-        let mut pump = Pump { network: &network, own, left: None, looked: host.now() };
+        let mut pump = Pump { network: &network, own, rules, left: None, looked: host.now() };
         let mut update = pump.looked;
         loop {
             if let Err(failure) = pump.exchange(|| host.now()) {
@@ -40,9 +47,7 @@ pub fn start<'s>(network: &Network<'s>, services: &Services) {
             }
             let now = network.0.now.get();
             pump.sort(now);
-            if now >= update
-                && let Ok(shown) = &shown
-            {
+            if now >= update {
                 let name = || network.0.name.clone();
                 shown.update(&own.stack.borrow(), |_| name(), |_| name());
                 update = now + SHOWN;
@@ -52,11 +57,13 @@ pub fn start<'s>(network: &Network<'s>, services: &Services) {
             runtime.yield_now();
         }
     });
+    Ok(())
 }
 
 struct Pump<'a, 's> {
     network: &'a Network<'s>,
     own: &'a Own<'s>,
+    rules: Kept<'s>,
     /// What the last batch had no room for.
     left: Option<Vec<u8>>,
     /// When it was looked last whether anybody calls.
@@ -94,6 +101,7 @@ impl Pump<'_, '_> {
         let now = time();
         inner.now.set(now);
         let mut stack = self.own.stack.borrow_mut();
+        self.rules.apply(now, &mut stack);
         unpack(&came.frames.0).for_each(|frame| stack.receive(now, frame));
         Ok(())
     }

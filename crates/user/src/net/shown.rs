@@ -7,10 +7,11 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 
 use nile_abi::Status;
-use nile_interfaces::sockets::{Connection, Listener, MOST_LISTED, SocketsUser};
-use nile_stl::{CallError, CallResult, Start, Stl, service};
-
+use nile_interfaces::sockets::{Connection, FilterState, Listener, MOST_LISTED, SocketsUser};
 use nile_net::Stack;
+use nile_net::filter::{RuleError, Rules};
+use nile_stl::{CallError, CallResult, Start, Stl, service};
+use nile_sync::Notify;
 
 use crate::Services;
 
@@ -27,6 +28,10 @@ pub fn publish(services: &Services) -> CallResult<()> {
 pub struct Shown {
     listeners: RefCell<Vec<Listener>>,
     connections: RefCell<Vec<Connection>>,
+    pub(super) filter: RefCell<FilterState>,
+    /// Rules that are to hold, and that they do.
+    pub(super) wanted: RefCell<Option<Rules>>,
+    pub(super) applied: Notify,
 }
 
 impl Shown {
@@ -66,6 +71,11 @@ impl Shown {
         let mut connections: Vec<Connection> = stack.connections().map(connection).collect();
         connections.sort_by_key(|it| it.number);
         *self.connections.borrow_mut() = connections;
+        let (filter, counts) = (stack.filter(), stack.filter().counts());
+        let mut shown = self.filter.borrow_mut();
+        shown.connections = filter.connections() as u32;
+        (shown.allowed, shown.denied) = (counts.allowed, counts.denied);
+        shown.crowded = counts.crowded;
     }
 }
 
@@ -90,5 +100,18 @@ impl SocketsUser for Sockets {
         let shown = Shown::of(&self.stl)?;
         let all = shown.connections.borrow();
         Ok(all.iter().filter(|it| it.number > after).take(MOST_LISTED).cloned().collect())
+    }
+
+    async fn filter(&self) -> CallResult<FilterState> {
+        Ok(Shown::of(&self.stl)?.filter.borrow().clone())
+    }
+
+    async fn set_filter(&self, rules: &str) -> CallResult<()> {
+        let wrong = |error: RuleError| CallError::new(Status::Invalid, format!("{error}"));
+        let rules = rules.parse().map_err(wrong)?;
+        let shown = Shown::of(&self.stl)?;
+        *shown.wanted.borrow_mut() = Some(rules);
+        shown.applied.until(|| shown.wanted.borrow().is_none().then_some(())).await;
+        Ok(())
     }
 }

@@ -1,0 +1,62 @@
+//! What the filter looks at in a packet.
+
+use core::net::Ipv4Addr;
+
+/// The numbers of protocols that rules name.
+pub const ICMP: u8 = 1;
+/// See above.
+pub const TCP: u8 = 6;
+/// See above.
+pub const UDP: u8 = 17;
+
+/// Which way a packet goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// To this node.
+    In,
+    /// From it.
+    Out,
+}
+
+/// What a packet does to its connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Signal {
+    /// It carries something on.
+    Goes,
+    /// Its side sends no more.
+    Ends,
+    /// It ends the connection.
+    Breaks,
+}
+
+/// Whose a packet is: a protocol, the node's side and the other one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Connection {
+    /// The number of the protocol.
+    pub protocol: u8,
+    /// The other side's address.
+    pub other: Ipv4Addr,
+    /// The node's port and the other side's; of an echo its identifier, twice.
+    pub ports: (u16, u16),
+}
+
+/// A packet of IPv4 that is whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Packet {
+    /// Which way it goes.
+    pub direction: Direction,
+    /// The number of its protocol.
+    pub protocol: u8,
+    /// The node's address, or that of the group that the node hears.
+    pub own: Ipv4Addr,
+    /// The other side's address.
+    pub other: Ipv4Addr,
+    /// The node's port and the other side's, if the protocol has ports.
+    pub ports: Option<(u16, u16)>,
+    /// The connection that it is of, or that it reports an error of.
+    pub connection: Option<Connection>,
+    /// Whether it only reports an error: then it begins no connection.
+    pub reports: bool,
+    /// What it does to the connection.
+    pub signal: Signal,
+}
