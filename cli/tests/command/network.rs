@@ -2,6 +2,7 @@
 //! they stand there, on a port that is free. Then what clients do that are up to no good. And other
 //! packages with sockets: `iperf` under an unmodified iperf3, `echo` while it is stopped.
 
+mod faults;
 mod filter;
 mod servers;
 

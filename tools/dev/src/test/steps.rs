@@ -275,7 +275,7 @@ pub const STEPS: &[Step] = &[
         name: "parts",
         what: "domains, network, records, bad disks and nodes elsewhere, as their guides have them",
         command: "cargo test --test command -- domains:: network:: records:: disks:: \
-                  elsewhere:: --skip network::servers::long::",
+                  elsewhere:: --skip long::",
         needs: &[Need::Qemu, Need::Kernel, Need::Scenarios],
         lane: Lane::Waits,
         ..STEP
@@ -418,8 +418,8 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "network-long",
-        what: "a curl of 100 MB while the network that it goes through begins anew ten times",
-        command: "cargo test --test command network::servers::long::",
+        what: "a curl of 100 MB while its network begins anew ten times, and 200 faults",
+        command: "cargo test --test command -- network::servers::long:: network::faults::long::",
         environment: RELEASE,
         long: true,
         ..STEP
