@@ -190,7 +190,7 @@ impl Server {
         }
     }
 
-    /// Ends it, and waits until it has given the core back. What it was, for whoever begins it again.
+    /// Ends it, and waits until it has given the core back. What it was, to be begun elsewhere.
     pub async fn stop(&self) -> (Code, Vec<u8>) {
         self.is_stopped.set(true);
         if let Some(running) = &*self.running.borrow() {

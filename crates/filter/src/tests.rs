@@ -200,7 +200,8 @@ fn any_packet() -> impl Strategy<Value = Packet> {
 proptest! {
     #[test]
     fn any_text_is_rules_or_an_error_with_its_place(
-        text in "((allow|deny|in|out|tcp|udp|from|to|port|new|#|10\\.42\\.0\\.[0-9/]{1,4}|[0-9-]{1,7}|\\PC{0,4}|\n)[ \n]?){0,12}",
+        text in "((allow|deny|in|out|tcp|udp|from|to|port|new|#|10\\.42\\.0\\.[0-9/]{1,4}|\
+                   [0-9-]{1,7}|\\PC{0,4}|\n)[ \n]?){0,12}",
     ) {
         match text.parse::<Rules>() {
             Ok(rules) => prop_assert_eq!(rules.to_string().parse::<Rules>(), Ok(rules)),

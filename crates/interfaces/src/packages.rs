@@ -80,7 +80,7 @@ pub trait Packages {
     ) -> CallResult<()>;
 
     /// Has another worker core of this node go on with the package of this name: it ends here, and
-    /// begins there over what it keeps, with the same file and argument. Returns when it runs there.
+    /// begins there over what it keeps, with the same file and argument. Returns when it runs.
     /// `not found`: there is no such core; `exists`: that one has no room for it, as for `start`.
     /// Then nothing has changed. A package that does not begin there within `patience_ms` runs here
     /// again, if that may be; the error says whether it does.

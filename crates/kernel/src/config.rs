@@ -24,8 +24,7 @@
 //! ```
 //!
 //! `[packages]` is in [`packages`](crate::packages), `[node]` and `[network]` are in
-//! [`membership`](crate::membership), `[ip]` in [`ip`](crate::ip), `[filter]` in
-//! `filter`, `[pool]` in [`pool`](crate::pool).
+//! [`membership`](crate::membership), `[ip]`, `[filter]` and `[pool]` in modules of these names.
 //!
 //! The same parser serves the command line, which checks a file before it starts anything, and
 //! the kernel, which gets the file as a boot module. Any text gives a configuration or an error
@@ -349,10 +348,7 @@ impl Config {
             })?;
         let ip = IpConfig::from_table(file.ip, |at| line_of(text, at))?;
         let rules = filter::rules_of(file.filter, |at| line_of(text, at))?;
-        if let Some(membership) = &mut membership {
-            ip.check(membership.node)?;
-            (membership.addresses, membership.rules) = (ip.addresses, rules);
-        }
+        ip.enter(&mut membership, rules)?;
         Ok(Config {
             roles,
             role_policy,

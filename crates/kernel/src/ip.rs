@@ -9,6 +9,7 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
@@ -18,6 +19,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::config::{ConfigError, Named};
+use crate::membership::Membership;
 
 /// The part of the file that says so.
 #[derive(Deserialize, Default)]
@@ -85,6 +87,18 @@ impl IpConfig {
         let named =
             |it: Spanned<String>| Named { line: line_of(it.span().start), name: it.into_inner() };
         Ok(IpConfig { addresses, line, forwards: table.forward.into_iter().map(named).collect() })
+    }
+
+    /// Tells a node of its network, if it is in one, and of the rules of the filter there.
+    pub(crate) fn enter(
+        &self,
+        membership: &mut Option<Membership>,
+        rules: Arc<str>,
+    ) -> Result<(), ConfigError> {
+        let Some(membership) = membership else { return Ok(()) };
+        self.check(membership.node)?;
+        (membership.addresses, membership.rules) = (self.addresses, rules);
+        Ok(())
     }
 
     /// Refuses a network that has no address for a node.

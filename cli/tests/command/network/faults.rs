@@ -1,6 +1,6 @@
-//! The fault campaign of a network (docs/network.md, after the DSN paper's): `net` and its users are
-//! killed, moved, and replaced by files that do not begin and by files with flipped bits, while an
-//! echo and a download go on. What was noticed of it is counted in a table.
+//! The fault campaign of a network (docs/network.md, after the DSN paper's): `net` and its users
+//! are killed, moved, and replaced by files that do not begin and by files with flipped bits, while
+//! an echo and a download go on. What was noticed of it is counted in a table.
 
 use std::fmt::Write as _;
 use std::fs;
