@@ -45,7 +45,7 @@ use toml::Spanned;
 use toml_parser::Source;
 use toml_parser::lexer::TokenKind;
 
-use crate::filter::{self, FilterTable};
+use crate::filter::FilterTable;
 use crate::ip::{IpConfig, IpTable};
 use crate::membership::{Membership, NetworkTable, NodeTable};
 use crate::packages::{Most, PackagesTable};
@@ -346,15 +346,12 @@ impl Config {
             Membership::from_tables(file.node, file.network).map_err(|(at, message)| {
                 ConfigError { line: at.map(|at| line_of(text, at)), message: message.into() }
             })?;
-        let ip = IpConfig::from_table(file.ip, |at| line_of(text, at))?;
-        let rules = filter::rules_of(file.filter, |at| line_of(text, at))?;
-        ip.enter(&mut membership, rules)?;
         Ok(Config {
             roles,
             role_policy,
+            ip: IpConfig::of((file.ip, file.filter), &mut membership, |at| line_of(text, at))?,
             membership,
             interface,
-            ip,
             pool: PoolConfig::from_table(file.pool, |at| line_of(text, at))?,
             supervisor: Supervising::from_table(file.supervisor, |at| line_of(text, at))?,
             is_guarded: file.domain.guard,

@@ -9,7 +9,6 @@
 
 use alloc::format;
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
@@ -19,6 +18,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::config::{ConfigError, Named};
+use crate::filter::{self, FilterTable};
 use crate::membership::Membership;
 
 /// The part of the file that says so.
@@ -49,7 +49,7 @@ impl Default for IpConfig {
 
 impl IpConfig {
     /// What the table says. `line_of` gives the line of a byte.
-    pub(crate) fn from_table(
+    fn from_table(
         table: IpTable,
         line_of: impl Fn(usize) -> usize,
     ) -> Result<IpConfig, ConfigError> {
@@ -89,16 +89,20 @@ impl IpConfig {
         Ok(IpConfig { addresses, line, forwards: table.forward.into_iter().map(named).collect() })
     }
 
-    /// Tells a node of its network, if it is in one, and of the rules of the filter there.
-    pub(crate) fn enter(
-        &self,
+    /// What both tables say, of which the node is told if it is in a network: its addresses, and
+    /// the rules of the filter there. `line_of` gives the line of a byte.
+    pub(crate) fn of(
+        (ip, filter): (IpTable, FilterTable),
         membership: &mut Option<Membership>,
-        rules: Arc<str>,
-    ) -> Result<(), ConfigError> {
-        let Some(membership) = membership else { return Ok(()) };
-        self.check(membership.node)?;
-        (membership.addresses, membership.rules) = (self.addresses, rules);
-        Ok(())
+        line_of: impl Fn(usize) -> usize,
+    ) -> Result<IpConfig, ConfigError> {
+        let ip = IpConfig::from_table(ip, &line_of)?;
+        let rules = filter::rules_of(filter, &line_of)?;
+        if let Some(membership) = membership {
+            ip.check(membership.node)?;
+            (membership.addresses, membership.rules) = (ip.addresses, rules);
+        }
+        Ok(ip)
     }
 
     /// Refuses a network that has no address for a node.

@@ -13,7 +13,7 @@ use crate::cluster::{Place, refused, until};
 use crate::jobs::packages;
 use crate::support::run;
 
-/// Bytes of what is downloaded by the step `network-long`, and of it here.
+/// Bytes of what is downloaded by the step `jobs-long`, and of it here.
 const LONG: usize = 100_000_000;
 
 /// A node with `net`, `web` and `echo` on its last core, and another one without any; ports of this

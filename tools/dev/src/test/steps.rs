@@ -409,18 +409,10 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "jobs-long",
-        what: "jobs on three nodes that die, in each phase, and on 24, one of which dies",
-        command: "cargo test --test command jobs::faults:: -- --test-threads 1",
+        what: "jobs on nodes that die, in each phase; curl of 100 MB; 200 faults of a network",
+        command: "cargo test --test command -- jobs::faults:: long:: --test-threads 1",
         environment: RELEASE,
         limit_seconds: 1800,
-        long: true,
-        ..STEP
-    },
-    Step {
-        name: "network-long",
-        what: "a curl of 100 MB while its network begins anew ten times, and 200 faults",
-        command: "cargo test --test command -- network::servers::long:: network::faults::long::",
-        environment: RELEASE,
         long: true,
         ..STEP
     },
