@@ -1,5 +1,5 @@
-//! How fresh what a graph says is: it is asked without rest for a while. What counts is for how long
-//! the first event has waited that the publication lacks, over all moments of that while.
+//! How fresh a graph is, which is asked without rest for a while. What counts is for how long the
+//! first event has waited that the publication lacks, over all moments of that while.
 
 use std::thread;
 use std::time::{Duration, Instant};

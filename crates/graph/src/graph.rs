@@ -16,8 +16,8 @@ use crate::sources::{SourceState, Sources, Verdict};
 /// at most 0.85 of it.
 const MOST_ALIKE: u32 = 256;
 
-/// What comes waits for good ranks for so many sweeps at most, and only while it is no larger a part
-/// of the edges than this.
+/// What comes waits for good ranks for so many sweeps at most, and only while it is no larger a
+/// part of the edges than this.
 const MOST_HELD: u32 = 48;
 const PART: u64 = 16;
 

@@ -1,4 +1,4 @@
-//! `nile bench stream`: how fresh the ranks of a graph are while edges come, of NileOS and of others
+//! `nile bench stream`: how fresh ranks of a graph are while edges come, of NileOS and of others
 //! that compute the same. A program in Python (`benches/stream`) has them take turns.
 
 use clap::ValueEnum;

@@ -472,14 +472,6 @@ pub const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
-        name: "stream-control",
-        what: "ranks that are late on purpose are found to be",
-        command: "./nile bench stream --quick --control --only nileos,scipy",
-        needs: &[Need::Python],
-        long: true,
-        ..STEP
-    },
-    Step {
         name: "sim-calls-long",
         what: "calls between 100 nodes, a thousand seeds",
         command: "./nile sim calls --nodes 100 --runs 1000",
