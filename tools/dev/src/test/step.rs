@@ -54,5 +54,8 @@ pub const STEP: Step = Step {
     tool: None,
 };
 
+/// One that takes half an hour at most, and runs only with `--full`.
+pub const LONG: Step = Step { limit_seconds: 1800, long: true, ..STEP };
+
 /// The environment of what takes long: its commands run the programs that users run.
 pub const RELEASE: &[(&str, &str)] = &[("NILE_PROFILE", "release")];

@@ -2,7 +2,7 @@
 
 use nile_cli::needs::Need;
 
-use super::step::{Lane, RELEASE, STEP, Step, Tool};
+use super::step::{LONG, Lane, RELEASE, STEP, Step, Tool};
 
 /// Every step. The quick ones come first, so that a plain mistake is told early.
 ///
@@ -399,6 +399,13 @@ pub const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "stream-control",
+        what: "ranks that are late on purpose are found to be",
+        command: "./nile bench stream --quick --control --only nileos,scipy",
+        needs: &[Need::Python],
+        ..LONG
+    },
+    Step {
         name: "disks-long",
         what: "three nodes, one of whose disks is damaged anyhow, 300 times",
         command: "cargo test --test command disks::any_damage",
@@ -412,9 +419,7 @@ pub const STEPS: &[Step] = &[
         what: "jobs on nodes that die, in each phase; curl of 100 MB; 200 faults of a network",
         command: "cargo test --test command -- jobs::faults:: long:: --test-threads 1",
         environment: RELEASE,
-        limit_seconds: 1800,
-        long: true,
-        ..STEP
+        ..LONG
     },
     Step {
         name: "differential-long",
@@ -476,107 +481,83 @@ pub const STEPS: &[Step] = &[
         what: "calls between 100 nodes, a thousand seeds",
         command: "./nile sim calls --nodes 100 --runs 1000",
         environment: RELEASE,
-        limit_seconds: 1800,
-        long: true,
-        ..STEP
+        ..LONG
     },
     Step {
         name: "sim-gossip-long",
         what: "membership and directories of 10,000 nodes",
         command: "./nile sim gossip --nodes 10000",
         environment: RELEASE,
-        limit_seconds: 1800,
-        long: true,
-        ..STEP
+        ..LONG
     },
     Step {
         name: "sim-jobs-long",
         what: "jobs on 12 nodes, 200,000 seeds",
         command: "./nile sim jobs --nodes 12 --runs 200000",
         environment: RELEASE,
-        limit_seconds: 1800,
-        long: true,
-        ..STEP
+        ..LONG
     },
     Step {
         name: "sim-names-long",
         what: "one history for each name, 100,000 seeds",
         command: "./nile sim names --runs 100000",
         environment: RELEASE,
-        limit_seconds: 1800,
-        long: true,
-        ..STEP
+        ..LONG
     },
     Step {
         name: "sim-disks-long",
         what: "three nodes, one of which has a bad disk of any kind, 10,000 seeds",
         command: "./nile sim disks --runs 10000",
         environment: RELEASE,
-        limit_seconds: 1800,
-        long: true,
-        ..STEP
+        ..LONG
     },
     Step {
         name: "sim-roles-long",
         what: "roles that follow a day's work, ten days",
         command: "./nile sim roles --runs 10",
         environment: RELEASE,
-        limit_seconds: 1800,
-        long: true,
-        ..STEP
+        ..LONG
     },
     Step {
         name: "sim-shifting-long",
         what: "cores that leave, come and change roles at any moment, 10,000 seeds",
         command: "./nile sim shifting --runs 10000",
-        limit_seconds: 1800,
-        long: true,
-        ..STEP
+        ..LONG
     },
     Step {
         name: "sim-policies-long",
         what: "scheduling policies, hostile ones too, 100,000 seeds",
         command: "./nile sim policies --runs 100000",
         environment: RELEASE,
-        limit_seconds: 1800,
-        long: true,
-        ..STEP
+        ..LONG
     },
     Step {
         name: "sim-terasort-256",
         what: "TeraSort on 256 nodes of 4 cores, two of which are killed; takes 7 GB of memory",
         command: "./nile sim terasort --nodes 256 --seed 6",
         environment: RELEASE,
-        limit_seconds: 1800,
-        long: true,
-        ..STEP
+        ..LONG
     },
     Step {
         name: "sim-terasort-64-long",
         what: "whole jobs on 64 nodes of 4 cores, 20 seeds",
         command: "./nile sim terasort --nodes 64 --runs 20",
         environment: RELEASE,
-        limit_seconds: 1800,
-        long: true,
-        ..STEP
+        ..LONG
     },
     Step {
         name: "sim-terasort-long",
         what: "whole jobs on nodes that are killed or cut off in every phase, 1,000 seeds",
         command: "./nile sim terasort --runs 1000",
         environment: RELEASE,
-        limit_seconds: 1800,
-        long: true,
-        ..STEP
+        ..LONG
     },
     Step {
         name: "properties",
         what: "the property tests with many more cases",
         command: "cargo test --release --lib",
         environment: &[("PROPTEST_CASES", "5000")],
-        limit_seconds: 1800,
-        long: true,
-        ..STEP
+        ..LONG
     },
     Step {
         name: "mutation-long",
@@ -591,25 +572,21 @@ pub const STEPS: &[Step] = &[
         name: "fuzz",
         what: "every reader of outside bytes, searched for a minute each",
         command: "sh -e fuzz/run",
-        limit_seconds: 1800,
-        long: true,
         tool: Some(Tool {
             probe: &["cargo", "+nightly", "fuzz", "--version"],
             missing: "cargo-fuzz or a nightly toolchain is not installed",
         }),
-        ..STEP
+        ..LONG
     },
     Step {
         name: "miri",
         what: "the rings' unsafe code under Miri",
         command: "cargo +nightly miri test --package nile-ring --lib --test hostile",
-        limit_seconds: 1800,
-        long: true,
         tool: Some(Tool {
             probe: &["cargo", "+nightly", "miri", "--version"],
             missing: "Miri is not installed",
         }),
-        ..STEP
+        ..LONG
     },
 ];
 
