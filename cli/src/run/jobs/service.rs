@@ -122,9 +122,16 @@ impl Jobs for Service<'_> {
     fn submit(&mut self, request: &Request) -> Result<u64, Failure> {
         let gone = || Failure::failed(format!("no node runs the service {SERVICE} any more"));
         let target = self.last.ok_or_else(gone)?;
-        match self.call(target, BEGUN, async |client| client.submit(request.clone()).await)? {
-            Ok(job) => Ok(job),
-            Err(failed) => Err(refused(request, &failed)),
+        let deadline = Instant::now() + self.stores.session.patience;
+        loop {
+            match self.call(target, BEGUN, async |client| client.submit(request.clone()).await)? {
+                Ok(job) => return Ok(job),
+                // A node that has just begun reads first which jobs it keeps.
+                Err(failed) if failed.status == Status::Busy && Instant::now() < deadline => {
+                    self.rest(PAUSE)?;
+                }
+                Err(failed) => return Err(refused(request, &failed)),
+            }
         }
     }
 
