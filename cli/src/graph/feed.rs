@@ -71,8 +71,8 @@ pub fn run(
         }
         line.clear();
         // What has come is given before it is waited for more.
-        let is_all =
-            !reader.buffer().contains(&b'\n') && !(events.is_empty() && rejects.is_empty());
+        let has_any = !events.is_empty() || !rejects.is_empty();
+        let is_all = has_any && !reader.buffer().contains(&b'\n');
         if is_all || rejects.len() == MOST_REJECTED || events.len() == MOST_EVENTS {
             rejected += rejects.len();
             feed.give(Batch { events: mem::take(&mut events), rejects: mem::take(&mut rejects) })?;
