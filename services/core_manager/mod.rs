@@ -121,8 +121,10 @@ impl CoreManagerKernel for CoreManager {
             );
             return Err(CallError::new(Status::Denied, what));
         }
+        // One that is sent away at the same time would not begin anew.
         self.is_free()?;
-        leave(&self.stl, core, Duration::from_millis(patience_ms.into()), false).await
+        let (stl, patience) = (self.stl.clone(), Duration::from_millis(patience_ms.into()));
+        self.change(async move { leave(&stl, core, patience, false).await }).await
     }
 
     async fn deploy(&self, core: u16, file: u64, patience_ms: u32) -> CallResult<String> {

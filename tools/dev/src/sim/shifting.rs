@@ -40,7 +40,6 @@ mod tests {
         let broken = (1..=4).filter_map(|seed| judge(&nile_sim::shifting(seed, true).ok()?).broken);
         let broken: Vec<String> = broken.collect();
         assert!(broken.iter().any(|it| it.contains("has failed")), "{broken:?}");
-        assert!(broken.iter().any(|it| it.contains("calls are lost")), "{broken:?}");
     }
 
     #[test]
