@@ -73,7 +73,7 @@ fn replay(report: &Report, seed: u64) -> String {
     let senders = report.senders.map(|senders| format!(" --senders {senders}"));
     let Report { scenario, nodes, .. } = report;
     // What one node does cannot be done by more.
-    let nodes = (*nodes > 1).then(|| format!(" --nodes {nodes}")).unwrap_or_default();
+    let nodes = if *nodes > 1 { format!(" --nodes {nodes}") } else { String::new() };
     format!("./nile sim {scenario} --seed {seed}{nodes}{}", senders.unwrap_or_default())
 }
 
