@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn staleness_counts_for_as_long_as_it_lasted() {
         let mut seen = Seen::default();
-        assert_eq!(seen.lacks(&state(0, 0, 0)), false, "nothing is published yet");
+        assert!(!seen.lacks(&state(0, 0, 0)), "nothing is published yet");
         // It answers after 90 ms of a hundred only, and is stale by as much.
         for at in 1..=10 {
             seen.add(Duration::from_millis(at), state(1, 7, 100));

@@ -244,8 +244,8 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "sim-shifting",
-        what: "cores that leave, come and change roles at any moment, 20 seeds",
-        command: "./nile sim shifting --runs 20",
+        what: "cores that leave, come and change roles at any moment, 100 seeds",
+        command: "./nile sim shifting --runs 100",
         lane: Lane::Waits,
         ..STEP
     },
