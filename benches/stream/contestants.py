@@ -15,8 +15,6 @@ from harness.install import Tools
 from harness.nileos import command_of, mebi
 from harness.processes import Command, CommandFailed, Crew, gist, send
 
-import signal
-
 # How long a node may take to start, and ranks to settle in the end.
 LIMIT_SECONDS = 300
 

@@ -233,6 +233,32 @@ fn sweeps_end_when_they_make_nothing_better() {
 }
 
 #[test]
+fn ranks_come_to_their_error_though_edges_go_on_coming() {
+    let settings = Settings { error: ONE / 1000, ..SETTINGS };
+    let mut graph = Graph::new(settings);
+    let events = skewed(4000);
+    let (first, new) = events.split_at(3000);
+    for piece in first.chunks(512) {
+        offer(&mut graph, 0, 1, piece, 0);
+    }
+    settle(&mut graph);
+    let before = graph.published();
+    let mut good = BTreeSet::new();
+    // One comes with each sweep.
+    for event in new {
+        offer(&mut graph, 0, 1, core::slice::from_ref(event), 0);
+        while graph.step(0, 1 << 20) == Some(false) {}
+        let it = graph.published();
+        assert_eq!(it.events + it.behind, event.sequence + 1, "what waits is behind");
+        if it.error <= settings.error {
+            good.insert(it.events);
+        }
+    }
+    let last = good.last().copied().unwrap_or(0);
+    assert!(good.len() > 10 && last > before.events + 900, "{} good ones, {last}", good.len());
+}
+
+#[test]
 fn components_and_distances_follow_edges_that_come_and_go() {
     let mut graph = Graph::new(SETTINGS);
     let edge = |sequence, from, to, removes| Event { sequence, time: sequence, from, to, removes };
