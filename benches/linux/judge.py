@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, median
 
+from harness.target import Target
 from linux.guests import Counts, Noise, Turn
 
 # A node's time is to be at most so many times that of the fastest Linux.
@@ -44,17 +45,6 @@ class Measured:
     system_calls: float | None
     copied_bytes: float | None
     noise: Quanta | None
-
-
-@dataclass(frozen=True)
-class Target:
-    """One promise: a figure, what it is of, what it has to be, and whether it is."""
-
-    name: str
-    of: str
-    value: float
-    target: str
-    met: bool
 
 
 def measured(turns: Sequence[Turn]) -> Measured:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from harness.target import Target
 from stream.turn import Known, Turn
 
 # What must be reached, on two CPUs, with the usual graph.
@@ -28,17 +29,6 @@ class Measured:
     planted: float
     publications: float
     bytes: float
-
-
-@dataclass(frozen=True)
-class Target:
-    """One promise: a figure, what it is of, what it has to be, and whether it is."""
-
-    name: str
-    of: str
-    value: float
-    target: str
-    met: bool
 
 
 def measured(turns: Sequence[Turn], edges: Known) -> Measured:
