@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use rustix::net::sockopt;
 
 use super::{LARGE, connect, free_port, put};
-use crate::cluster::{Place, refused, until};
+use crate::cluster::{Place, refused};
 use crate::jobs::packages;
 use crate::support::run;
 
@@ -149,7 +149,8 @@ mod long {
     }
 }
 
-/// `curl` has a dataset of so many bytes, slowly enough that `net` begins anew so often meanwhile.
+/// `curl` has a dataset of so many bytes while `net` begins anew so often. What `curl` has goes
+/// through a pipe, of which one half is read bit by bit between restarts.
 fn curl_through_restarts(bytes: usize, restarts: usize) {
     if Command::new("curl").arg("--version").output().is_err() {
         eprintln!("not run, as there is no curl");
@@ -157,22 +158,22 @@ fn curl_through_restarts(bytes: usize, restarts: usize) {
     }
     let (place, [web, _]) = servers("");
     let content = put(&place, bytes);
-    let to = place.folder().join("had");
-    let rate = format!("{}", bytes / (3 * restarts));
     let mut curl = Command::new("curl");
-    curl.args(["--silent", "--show-error", "--fail", "--limit-rate", &rate, "--output"]);
-    curl.arg(&to).arg(format!("http://127.0.0.1:{web}/data/large"));
-    let mut curl = curl.stderr(Stdio::piped()).spawn().unwrap();
-    for turn in 1..=restarts {
-        let has = || fs::metadata(&to).map_or(0, |it| it.len() as usize);
-        until("curl has more", || has() > (turn - 1) * bytes / (restarts + 1));
+    curl.args(["--silent", "--show-error", "--fail", "--max-time", "600"]);
+    curl.arg(format!("http://127.0.0.1:{web}/data/large"));
+    let mut curl = curl.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut had = curl.stdout.take().unwrap();
+    let mut came = vec![0; bytes];
+    let (first, rest) = came.split_at_mut(bytes / 2);
+    for part in first.chunks_mut(bytes.div_ceil(2 * restarts)) {
+        had.read_exact(part).unwrap();
         place.run(&["servers", "restart", "net"]).expect(0);
-        assert!(curl.try_wait().unwrap().is_none(), "curl has ended before the restart {turn}");
     }
+    had.read_exact(rest).unwrap();
+    assert_eq!(had.read(&mut [0]).unwrap(), 0, "curl has more than what was put");
     let said = curl.wait_with_output().unwrap();
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
-    assert!(fs::read(&to).unwrap() == content, "what has come is not what was put");
-    fs::remove_file(&to).unwrap();
+    assert!(came == content, "what has come is not what was put");
     let servers = place.json(&["servers"]);
     let servers = servers["servers"].as_array().unwrap();
     let begun = |name: &str| servers.iter().find(|it| it["name"] == name).unwrap()["begun"].clone();
