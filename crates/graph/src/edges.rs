@@ -3,11 +3,11 @@
 //! older event about it may still come.
 
 use alloc::collections::BTreeMap;
-use alloc::collections::btree_map::Range;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::iter::Peekable;
-use core::mem;
+use core::{iter, mem};
+
+use hashbrown::HashTable;
 
 use crate::bytes::{Damaged, Read};
 use crate::event::Stamp;
@@ -18,10 +18,18 @@ const LEAST_FRESH: usize = 4096;
 /// A vertex, by its place.
 pub type Vertex = u32;
 
+/// No link.
+const NONE: u32 = u32::MAX;
+
+/// What is new about an edge. Those that lead to one vertex are a chain.
 #[derive(Clone, Copy)]
-struct Fresh {
-    stamp: Stamp,
+struct Link {
+    to: Vertex,
+    from: Vertex,
+    next: u32,
     is_there: bool,
+    /// Whether the generation has the edge.
+    is_old: bool,
 }
 
 /// The generation.
@@ -40,53 +48,21 @@ pub struct Level {
 /// The edges of a graph.
 #[derive(Default)]
 pub struct Edges {
-    places: BTreeMap<u64, Vertex>,
+    /// Places of vertices, by their names.
+    places: HashTable<Vertex>,
     names: Vec<u64>,
     level: Level,
-    /// What is known besides, by where an edge leads to and comes from.
-    fresh: BTreeMap<(Vertex, Vertex), Fresh>,
+    /// What is known besides, with stamps beside it, and where each edge is in it.
+    links: Vec<Link>,
+    stamps: Vec<Stamp>,
+    fresh: HashTable<u32>,
+    /// For each vertex the first of its links.
+    heads: Vec<u32>,
+    /// A bit for each edge of the generation that has gone since.
+    lost: Vec<u64>,
     /// How many edges come from each vertex.
     degrees: Vec<u32>,
     count: u64,
-}
-
-/// A walk over vertices, one after the other: what is new is looked for once.
-pub struct Walk<'a> {
-    edges: &'a Edges,
-    next: Vertex,
-    fresh: Peekable<Range<'a, (Vertex, Vertex), Fresh>>,
-}
-
-impl Walk<'_> {
-    /// Calls `each` with every vertex that an edge leads to the next one from; how many they are.
-    pub fn each(&mut self, mut each: impl FnMut(Vertex)) -> usize {
-        let to = self.next;
-        self.next += 1;
-        let (_, old) = self.edges.old(to);
-        let is_its = |(at, _): &(&(Vertex, Vertex), &Fresh)| at.0 == to;
-        if !self.fresh.peek().is_some_and(is_its) {
-            old.iter().copied().for_each(each);
-            return old.len();
-        }
-        let mut count = 0;
-        let mut tell = |from| {
-            count += 1;
-            each(from);
-        };
-        let mut old = old.iter().copied().peekable();
-        while let Some(((_, from), state)) = self.fresh.next_if(is_its) {
-            while let Some(before) = old.next_if(|it| it < from) {
-                tell(before);
-            }
-            // What is new about an edge holds.
-            let _ = old.next_if_eq(from);
-            if state.is_there {
-                tell(*from);
-            }
-        }
-        old.for_each(tell);
-        count
-    }
 }
 
 impl Edges {
@@ -107,7 +83,8 @@ impl Edges {
 
     /// The place of a vertex.
     pub fn find(&self, name: u64) -> Option<Vertex> {
-        self.places.get(&name).copied()
+        let is_it = |place: &Vertex| self.names[*place as usize] == name;
+        self.places.find(spread(name), is_it).copied()
     }
 
     /// What a vertex is called.
@@ -121,23 +98,53 @@ impl Edges {
             return Some(place);
         }
         let place = Vertex::try_from(self.names.len()).ok()?;
-        self.places.insert(name, place);
         self.names.push(name);
         self.degrees.push(0);
+        self.heads.push(NONE);
+        let names = &self.names;
+        let hash = |place: &Vertex| spread(names[*place as usize]);
+        self.places.insert_unique(spread(name), place, hash);
         Some(place)
     }
 
     /// An edge is there, or not, since an event with this stamp. Whether that changes anything: it
     /// does not if a newer one has come, or if it was so before.
     pub fn set(&mut self, from: Vertex, to: Vertex, stamp: Stamp, is_there: bool) -> bool {
-        let known = self.state(from, to);
-        if known.is_some_and(|it| it.stamp >= stamp) {
-            return false;
-        }
-        let was_there = known.is_some_and(|it| it.is_there);
-        self.fresh.insert((to, from), Fresh { stamp, is_there });
+        let links = &self.links;
+        let hash = |it: &u32| links[*it as usize].hash();
+        let link = Link { to, from, next: self.heads[to as usize], is_there, is_old: false };
+        let is_it = |it: &u32| links[*it as usize].is(&link);
+        let was_there = if let Some(at) = self.fresh.find(link.hash(), is_it).copied() {
+            let (link, known) = (&mut self.links[at as usize], &mut self.stamps[at as usize]);
+            if *known >= stamp {
+                return false;
+            }
+            *known = stamp;
+            mem::replace(&mut link.is_there, is_there)
+        } else {
+            let old = self.find_old(&link);
+            let known = match old {
+                Some(at) => Some(&self.level.stamps[at]),
+                None => self.level.gone.get(&(to, from)),
+            };
+            if known.is_some_and(|it| *it >= stamp) {
+                return false;
+            }
+            // Memory ends long before there are as many links.
+            let at = self.links.len() as u32;
+            self.fresh.insert_unique(link.hash(), at, hash);
+            self.heads[to as usize] = at;
+            self.links.push(Link { is_old: old.is_some(), ..link });
+            self.stamps.push(stamp);
+            old.is_some()
+        };
         if was_there == is_there {
             return false;
+        }
+        if let Some(at) = self.find_old(&link) {
+            let bit = 1 << (at % 64);
+            let word = &mut self.lost[at / 64];
+            *word = if is_there { *word & !bit } else { *word | bit };
         }
         let degree = &mut self.degrees[from as usize];
         if is_there {
@@ -148,15 +155,20 @@ impl Edges {
         true
     }
 
-    fn state(&self, from: Vertex, to: Vertex) -> Option<Fresh> {
-        if let Some(fresh) = self.fresh.get(&(to, from)) {
-            return Some(*fresh);
-        }
-        let (start, froms) = self.old(to);
-        if let Ok(at) = froms.binary_search(&from) {
-            return Some(Fresh { stamp: self.level.stamps[start + at], is_there: true });
-        }
-        self.level.gone.get(&(to, from)).map(|stamp| Fresh { stamp: *stamp, is_there: false })
+    /// Where in the generation an edge is.
+    fn find_old(&self, link: &Link) -> Option<usize> {
+        let (start, froms) = self.old(link.to);
+        froms.binary_search(&link.from).ok().map(|at| start + at)
+    }
+
+    /// What is new about the edges that lead to a vertex, the newest first, and where it is.
+    fn links(&self, to: Vertex) -> impl Iterator<Item = (u32, &Link)> {
+        let mut next = self.heads.get(to as usize).copied().unwrap_or(NONE);
+        iter::from_fn(move || {
+            let (at, link) = (next, self.links.get(next as usize)?);
+            next = link.next;
+            Some((at, link))
+        })
     }
 
     /// Where in the generation the edges to a vertex begin, and from where they come.
@@ -168,19 +180,31 @@ impl Edges {
         }
     }
 
-    /// Calls `each` with every vertex that an edge leads to this one from; how many they are.
-    pub fn each_to(&self, to: Vertex, each: impl FnMut(Vertex)) -> usize {
-        self.walk(to).each(each)
-    }
-
-    /// A walk over all vertices from this one on.
-    pub fn walk(&self, first: Vertex) -> Walk<'_> {
-        Walk { edges: self, next: first, fresh: self.fresh.range((first, 0)..).peekable() }
+    /// Calls `each` with every vertex that an edge leads to this one from, in no order; how many
+    /// they are.
+    pub fn each_to(&self, to: Vertex, mut each: impl FnMut(Vertex)) -> usize {
+        let (start, old) = self.old(to);
+        let (mut count, mut lost) = (old.len(), 0);
+        for (_, link) in self.links(to) {
+            lost += usize::from(link.is_old && !link.is_there);
+            if link.is_there && !link.is_old {
+                count += 1;
+                each(link.from);
+            }
+        }
+        if lost == 0 {
+            old.iter().copied().for_each(each);
+        } else {
+            let is_lost = |at: usize| (self.lost[at / 64] >> (at % 64)) & 1 == 1;
+            let old = old.iter().zip(start..).filter(|(_, at)| !is_lost(*at));
+            old.for_each(|(from, _)| each(*from));
+        }
+        count - lost
     }
 
     /// Whether there is so much new that it should become a generation.
     pub fn is_fresh(&self) -> bool {
-        self.fresh.len() > LEAST_FRESH.max(self.level.froms.len() / 8)
+        self.links.len() > LEAST_FRESH.max(self.level.froms.len() / 8)
     }
 
     /// Makes a generation of all edges.
@@ -188,25 +212,27 @@ impl Edges {
         let (vertices, count) = (self.vertices(), self.count as usize);
         let mut starts = Vec::with_capacity(vertices + 1);
         let (mut froms, mut stamps) = (Vec::with_capacity(count), Vec::with_capacity(count));
-        let fresh = mem::take(&mut self.fresh);
         let mut gone = mem::take(&mut self.level.gone);
-        let mut fresh = fresh.into_iter().peekable();
+        let mut fresh = Vec::new();
         for to in 0..vertices as Vertex {
             starts.push(froms.len());
+            fresh.clear();
+            fresh.extend(self.links(to).map(|(at, link)| (link.from, at as usize)));
+            fresh.sort_unstable();
             let (start, old) = self.old(to);
             let mut old = old.iter().copied().zip(start..).peekable();
-            while let Some(((_, from), state)) = fresh.next_if(|((it, _), _)| *it == to) {
+            for &(from, fresh) in &fresh {
                 while let Some((before, at)) = old.next_if(|(it, _)| *it < from) {
                     froms.push(before);
                     stamps.push(self.level.stamps[at]);
                 }
                 let _ = old.next_if(|(it, _)| *it == from);
-                if state.is_there {
+                if self.links[fresh].is_there {
                     froms.push(from);
-                    stamps.push(state.stamp);
+                    stamps.push(self.stamps[fresh]);
                     gone.remove(&(to, from));
                 } else {
-                    gone.insert((to, from), state.stamp);
+                    gone.insert((to, from), self.stamps[fresh]);
                 }
             }
             for (from, at) in old {
@@ -215,7 +241,12 @@ impl Edges {
             }
         }
         starts.push(froms.len());
+        self.lost = vec![0; froms.len().div_ceil(64)];
         self.level = Level { starts, froms, stamps, gone };
+        self.links.clear();
+        self.stamps.clear();
+        self.fresh.clear();
+        self.heads.fill(NONE);
     }
 
     /// What the generation has of a vertex: from where edges lead to it, and their stamps.
@@ -244,11 +275,33 @@ impl Edges {
         level.starts.push(level.froms.len());
         let mut degrees = vec![0; names.len()];
         level.froms.iter().for_each(|from| degrees[*from as usize] += 1);
-        let places: BTreeMap<u64, Vertex> = names.iter().copied().zip(0..).collect();
-        if places.len() != names.len() {
+        let count = level.froms.len() as u64;
+        let mut edges = Edges::default();
+        for name in &names {
+            edges.place(*name);
+        }
+        if edges.names.len() != names.len() {
             return Err(Damaged("a vertex is there twice"));
         }
-        let count = level.froms.len() as u64;
-        Ok(Edges { places, names, level, fresh: BTreeMap::new(), degrees, count })
+        let lost = vec![0; level.froms.len().div_ceil(64)];
+        Ok(Edges { level, lost, degrees, count, ..edges })
     }
+}
+
+impl Link {
+    /// Whether two are of the same edge.
+    fn is(&self, other: &Link) -> bool {
+        (self.to, self.from) == (other.to, other.from)
+    }
+
+    fn hash(&self) -> u64 {
+        spread(u64::from(self.to) << 32 | u64::from(self.from))
+    }
+}
+
+/// A hash of a number: both halves of its product with an odd one, so that all of its bits count.
+/// It is the same in each run.
+fn spread(number: u64) -> u64 {
+    let product = u128::from(number ^ 0x2437_54F3_1B7C_9A35) * 0x9E37_79B9_7F4A_7C15;
+    (product >> 64) as u64 ^ product as u64
 }

@@ -1,6 +1,6 @@
 //! A graph, with all that is kept of it.
 
-use alloc::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use alloc::collections::{BTreeMap, BinaryHeap};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
@@ -88,8 +88,8 @@ pub struct Graph {
     ranks: Ranks,
     /// What has come while ranks become good: source and event.
     waiting: Vec<(u64, Event)>,
-    /// Vertices from which an edge has come or gone since the last sweep began.
-    changed: BTreeSet<Vertex>,
+    /// Vertices from which an edge has come or gone since the last sweep began, some repeatedly.
+    changed: Vec<Vertex>,
     is_sweeping: bool,
     /// Ranks are not good yet; what comes meanwhile would only make them worse, and waits.
     is_holding: bool,
@@ -118,7 +118,7 @@ impl Graph {
             edges: Edges::default(),
             ranks: Ranks::default(),
             waiting: Vec::new(),
-            changed: BTreeSet::new(),
+            changed: Vec::new(),
             is_sweeping: false,
             is_holding: false,
             alike: 0,
@@ -250,17 +250,24 @@ impl Graph {
 
     fn apply(&mut self, source: u64, event: &Event) {
         let Event { from, to, removes, .. } = *event;
-        let new = |name| usize::from(self.edges.find(name).is_none());
-        let new = new(from) + if from == to { 0 } else { new(to) };
+        let known = (self.edges.find(from), self.edges.find(to));
+        let new = match known {
+            (None, None) if from != to => 2,
+            (Some(_), Some(_)) => 0,
+            _ => 1,
+        };
         let has_room = self.edges.vertices() + new <= self.settings.vertices
             && (removes || self.edges.count() < self.settings.edges);
-        let places = has_room.then(|| self.edges.place(from).zip(self.edges.place(to)));
+        let places = has_room.then(|| match known {
+            (Some(from), Some(to)) => Some((from, to)),
+            _ => self.edges.place(from).zip(self.edges.place(to)),
+        });
         let Some((from, to)) = places.flatten() else {
             self.refused += 1;
             return;
         };
         if self.edges.set(from, to, event.stamp(source), !removes) {
-            self.changed.insert(from);
+            self.changed.push(from);
         }
     }
 

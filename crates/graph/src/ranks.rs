@@ -55,11 +55,10 @@ impl Ranks {
     pub fn step(&mut self, edges: &Edges, most: usize) -> bool {
         let vertices = self.values.len();
         let mut done = 0;
-        let mut walk = edges.walk(self.next);
         while (self.next as usize) < vertices && done < most {
             let (shares, mut sum) = (&self.shares, 0_u64);
             let add = |from: Vertex| sum = sum.saturating_add(shares[from as usize]);
-            done += walk.each(add) + 1;
+            done += edges.each_to(self.next, add) + 1;
             let value = OWN + scaled(sum);
             let before = core::mem::replace(&mut self.values[self.next as usize], value);
             self.moved += u128::from(value.abs_diff(before));

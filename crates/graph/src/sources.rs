@@ -61,6 +61,11 @@ impl Sources {
     pub fn take(&mut self, now: u64, source: u64, sequence: u64) -> Verdict {
         let source = self.known.entry(source).or_default();
         source.heard = source.heard.max(now);
+        // Most come in order.
+        if sequence == source.next && source.beyond.is_empty() {
+            source.next += 1;
+            return Verdict::New;
+        }
         if sequence < source.next || source.beyond.contains(&sequence) {
             return Verdict::Known;
         }

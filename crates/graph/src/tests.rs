@@ -204,6 +204,26 @@ fn generations_hold_what_single_events_said() {
 }
 
 #[test]
+fn edges_of_a_generation_go_and_come_back_before_the_next_one() {
+    let mut graph = Graph::new(SETTINGS);
+    let events = skewed(20_000);
+    let mut history: History = events.iter().map(|it| (1, *it)).collect();
+    offer(&mut graph, 0, 1, &events, 0);
+    settle(&mut graph);
+    // All go, and every other one is back.
+    for (time, step) in [(1 << 40, 1), (1 << 41, 2)] {
+        let changed = events[..400].iter().step_by(step).zip(history.len() as u64..);
+        let changed: Vec<Event> = changed
+            .map(|(it, sequence)| Event { sequence, time, removes: step == 1, ..*it })
+            .collect();
+        offer(&mut graph, 0, 1, &changed, 0);
+        history.extend(changed.iter().map(|it| (1, *it)));
+        settle(&mut graph);
+        assert_eq!(edges(&graph), model(&history));
+    }
+}
+
+#[test]
 fn the_top_is_in_order_and_says_what_is_certain() {
     let mut graph = Graph::new(SETTINGS);
     let edge = |sequence, from, to| Event { sequence, time: 0, from, to, removes: false };

@@ -1,0 +1,73 @@
+//! How fast a graph takes edges of a Kronecker graph, and how long a sweep over it takes:
+//! `cargo run --release -p nile-graph --example rates -- [SCALE] [EDGES A VERTEX]`.
+
+use std::time::Instant;
+
+use nile_graph::{Call, Event, Graph, ONE, Settings};
+
+/// Events of one call.
+const CALL: usize = 512;
+
+fn main() {
+    let mut arguments = std::env::args().skip(1).map(|it| it.parse().expect("a number"));
+    let scale: u32 = arguments.next().unwrap_or(18);
+    let edges = u64::from(arguments.next().unwrap_or(16)) << scale;
+    let events = kronecker(scale, edges);
+    let (without, graph) = load(&events, false);
+    println!("{edges} edges, {} of them different", settled(graph).0);
+    println!("taken without sweeps: {:.2} M edges/s", edges as f64 / without / 1e6);
+    let (with, graph) = load(&events, true);
+    println!("taken beside sweeps:  {:.2} M edges/s", edges as f64 / with / 1e6);
+    let (different, sweep) = settled(graph);
+    println!("a sweep: {:.1} ms, {:.2} ns an edge", sweep * 1e3, sweep * 1e9 / different as f64);
+}
+
+/// GAP's parameters; vertices have other numbers than their places, as they come from outside.
+fn kronecker(scale: u32, edges: u64) -> Vec<Event> {
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut draw = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state >> 32
+    };
+    let event = |sequence| {
+        let (mut from, mut to) = (0_u64, 0_u64);
+        for _ in 0..scale {
+            let part = (draw() * 100) >> 32;
+            from = from << 1 | u64::from(part >= 76);
+            to = to << 1 | u64::from((57..76).contains(&part) || part >= 95);
+        }
+        let name = |place: u64| place.wrapping_mul(0x9E37_79B9) & ((1 << scale) - 1);
+        Event { sequence, time: sequence, from: name(from), to: name(to), removes: false }
+    };
+    (0..edges).map(event).collect()
+}
+
+/// Seconds until all are in, with a piece of a sweep behind each call or not.
+fn load(events: &[Event], is_swept: bool) -> (f64, Graph) {
+    let settings = Settings { error: ONE / 1000, patience: 1, vertices: 1 << 30, edges: 1 << 40 };
+    let mut graph = Graph::new(settings);
+    let calls = events.chunks(CALL).map(|it| Call { events: it.to_vec(), ..Call::default() });
+    let calls: Vec<Call> = calls.collect();
+    let begin = Instant::now();
+    for mut call in calls {
+        graph.offer(0, &mut call);
+        if is_swept {
+            graph.step(0, 4096);
+        }
+    }
+    (begin.elapsed().as_secs_f64(), graph)
+}
+
+/// How many edges there are, and seconds that one sweep over all takes.
+fn settled(mut graph: Graph) -> (u64, f64) {
+    while graph.step(0, 1 << 20).is_some() {}
+    let sequence = graph.published().events;
+    let mut call = Call::default();
+    call.events.push(Event { sequence, time: u64::MAX, from: 1, to: 2, removes: true });
+    graph.offer(0, &mut call);
+    let begin = Instant::now();
+    while graph.step(0, usize::MAX) == Some(false) {}
+    (graph.published().edges, begin.elapsed().as_secs_f64())
+}
