@@ -31,6 +31,9 @@ const PATIENCE: EngineDuration = EngineDuration::from_secs(120);
 /// How long nothing may be said before the peer is asked whether it is still there.
 const ASKED: EngineDuration = EngineDuration::from_secs(45);
 
+/// How long a peer may neither take what is left nor end, once the user has closed the connection.
+const LINGERS: Duration = Duration::from_secs(60);
+
 /// How long an acknowledgement may wait for more to acknowledge.
 const ACK_DELAY: Duration = Duration::from_millis(10);
 
@@ -54,6 +57,8 @@ pub struct Engine {
     sent: u32,
     /// The peer's window as it said it last.
     window: u16,
+    /// Once the user has closed it: since when the peer has acknowledged no more than this.
+    lingers: Option<(Instant, u64)>,
 }
 
 impl Engine {
@@ -104,6 +109,7 @@ impl Engine {
             pushed: acknowledged,
             taken: consumed,
             window,
+            lingers: None,
         };
 
         let ports = (peer.port, peer.local);
@@ -203,6 +209,25 @@ impl Engine {
         self.give(now, packet);
     }
 
+    /// Drops what comes once the user has closed the connection, so that a peer that has more to
+    /// say comes to its end. One that goes on for ever, or takes nothing, is told that the
+    /// connection has failed.
+    fn linger(&mut self, slot: &Slot<'_>, now: Instant) {
+        if slot.get(Field::Closed) != CLOSED {
+            return;
+        }
+        slot.set(Field::Consumed, slot.get(Field::Received));
+        let acknowledged = slot.get(Field::Acknowledged);
+        match self.lingers {
+            Some((since, before)) if before == acknowledged => {
+                if now.since(since) >= LINGERS {
+                    self.socket().abort();
+                }
+            }
+            _ => self.lingers = Some((now, acknowledged)),
+        }
+    }
+
     /// Acts upon what the user has changed in the slot.
     fn follow(&mut self, slot: &Slot<'_>) {
         let (consumed, produced) = (slot.get(Field::Consumed), slot.get(Field::Produced));
@@ -262,6 +287,7 @@ impl Engine {
 
     /// Does what is due and what the user wants; packets come of it.
     pub fn turn(&mut self, slot: &Slot<'_>, now: Instant) {
+        self.linger(slot, now);
         self.follow(slot);
         for _ in 0..BURST {
             let before = self.wire.goes.len();
@@ -301,7 +327,9 @@ impl Engine {
 
     /// When it has something to do although nothing comes and nobody changes the slot.
     pub fn next_due(&mut self, now: Instant) -> Option<Instant> {
-        self.interface.poll_at(engine_time(now), &self.sockets).map(from_engine_time)
+        let due = self.interface.poll_at(engine_time(now), &self.sockets).map(from_engine_time);
+        let gives_up = self.lingers.map(|(since, _)| since + LINGERS);
+        due.into_iter().chain(gives_up).min()
     }
 }
 

@@ -2,6 +2,7 @@
 //! time; the stack is dropped and made anew of its memory meanwhile.
 
 mod apart;
+mod closing;
 mod filter;
 mod own;
 pub mod steps;
@@ -80,6 +81,8 @@ struct World {
     interface: Interface,
     sockets: SocketSet<'static>,
     clients: Vec<Client>,
+    /// Clients do not end, though they have sent all.
+    stays: bool,
 }
 
 impl World {
@@ -104,7 +107,8 @@ impl World {
             clients.push(Client { handle, sends, sent: 0, got: Vec::new(), failed: false });
         }
         let flying = BTreeMap::new();
-        World { link, draw, now, flying, order: 0, device, interface, sockets, clients }
+        let (order, stays) = (0, false);
+        World { link, draw, now, flying, order, device, interface, sockets, clients, stays }
     }
 
     fn fly(&mut self, to_us: bool, frame: Vec<u8>) {
@@ -149,7 +153,7 @@ impl World {
             if socket.may_send() {
                 let rest = &client.sends[client.sent..];
                 client.sent += socket.send_slice(rest).unwrap_or(0);
-                if client.sent == client.sends.len() {
+                if client.sent == client.sends.len() && !self.stays {
                     socket.close();
                 }
             }
@@ -204,6 +208,17 @@ fn run(
     lost: Lost,
     rules: &str,
 ) -> Result<u64, &'static str> {
+    run_with(world, words, lost, rules, echo)
+}
+
+/// The same with another user of the stack.
+fn run_with(
+    world: &mut World,
+    words: &[AtomicU64],
+    lost: Lost,
+    rules: &str,
+    user: impl Fn(&Stream<'_>),
+) -> Result<u64, &'static str> {
     let start = |now| {
         let mut stack = Stack::new(settings(), Memory::new(words, [7, 8]).unwrap(), now);
         stack.listen(PORT);
@@ -246,7 +261,7 @@ fn run(
             stack = start(world.now);
             resumed += stack.counts().tcp.resumed;
         }
-        stack.streams().for_each(|stream| echo(&stream));
+        stack.streams().for_each(|stream| user(&stream));
         stack.turn(world.now);
         while let Some(frame) = stack.transmit() {
             world.fly(false, frame);

@@ -126,7 +126,7 @@ impl<'m> Users<'m> {
                 let session = self.session(number)?;
                 let fits = |it: &Stream<'_>| {
                     it.peer() == peer
-                        && it.consumed() <= consumed
+                        && (it.consumed() <= consumed || it.closed() == CLOSED)
                         && consumed <= received
                         && received <= it.received()
                 };
@@ -355,6 +355,10 @@ impl Told<'_> {
         let finished = self.stream.has_ended() && self.received == received;
         if (acknowledged, finished) != (self.acknowledged, self.finished) {
             return Some(Say::Acknowledged { serial, acknowledged, finished }.cell());
+        }
+        if self.stream.closed() == CLOSED {
+            // What comes yet is dropped, and nobody wants it.
+            return None;
         }
         let mut bytes = [0; Say::MOST];
         let count = self.stream.peek_at(self.received, &mut bytes);
