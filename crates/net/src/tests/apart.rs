@@ -3,6 +3,7 @@
 
 use alloc::collections::VecDeque;
 
+use super::closing::{ANSWER, answer};
 use super::steps::dying;
 use super::*;
 use crate::apart::{Asked, Cell, User, Users};
@@ -27,6 +28,8 @@ struct Plan {
 
 const NOBODY: Plan = Plan { who: Who::Stack, dies_at: 0, deaths: 0, forgets: false };
 
+type Serve = fn(&Stream<'_>);
+
 struct Pair<'m> {
     stack: Stack<'m>,
     users: Users<'m>,
@@ -38,6 +41,8 @@ struct Pair<'m> {
     left: u64,
     /// Steps that both have made.
     steps: [u64; 2],
+    /// What the user does with each connection.
+    serve: Serve,
 }
 
 fn begin_user<'m>(words: &'m [AtomicU64]) -> User<'m> {
@@ -47,7 +52,7 @@ fn begin_user<'m>(words: &'m [AtomicU64]) -> User<'m> {
 }
 
 impl<'m> Pair<'m> {
-    fn new(words: [&'m [AtomicU64]; 2], now: Instant, plan: Plan) -> Pair<'m> {
+    fn new(words: [&'m [AtomicU64]; 2], now: Instant, plan: Plan, serve: Serve) -> Pair<'m> {
         let stack = Stack::new(settings(), Memory::new(words[0], [7, 8]).unwrap(), now);
         let mut pair = Pair {
             stack,
@@ -58,6 +63,7 @@ impl<'m> Pair<'m> {
             to_stack: VecDeque::new(),
             left: plan.dies_at,
             steps: [0; 2],
+            serve,
         };
         pair.begin(now);
         pair
@@ -85,20 +91,29 @@ impl<'m> Pair<'m> {
     }
 
     fn work_user(&mut self) {
-        let Pair { user, to_user, to_stack, .. } = self;
+        let Pair { user, to_user, to_stack, serve, .. } = self;
         while let Some(cell) = to_user.pop_front() {
             assert_eq!(user.take(&cell), Ok(()));
         }
         assert_ne!(user.listens(PORT), Some(Asked::Taken));
-        user.streams().for_each(|stream| echo(&stream));
+        user.streams().for_each(|stream| serve(&stream));
         to_stack.extend(core::iter::from_fn(|| user.tell()));
     }
 }
 
 /// Runs until all streams are over. How many steps both made, or why it does not end.
-fn run_apart(world: &mut World, mut plan: Plan) -> Result<[u64; 2], &'static str> {
+fn run_apart(world: &mut World, plan: Plan) -> Result<[u64; 2], &'static str> {
+    run_apart_with(world, plan, echo)
+}
+
+/// The same with another user.
+fn run_apart_with(
+    world: &mut World,
+    mut plan: Plan,
+    serve: Serve,
+) -> Result<[u64; 2], &'static str> {
     let (own, its) = (words(), words());
-    let mut pair = Pair::new([&own, &its], world.now, plan);
+    let mut pair = Pair::new([&own, &its], world.now, plan, serve);
     world.turn(Vec::new());
     for _ in 0..20_000 {
         if world.is_over() && pair.stack.streams().next().is_none() {
@@ -199,4 +214,23 @@ fn a_user_that_forgets_loses_its_streams() {
         !is_whole(&world, end)
     };
     assert!((100..900).step_by(50).filter(breaks).count() > 0, "what it forgets is to be missed");
+}
+
+#[test]
+fn a_closed_connection_has_its_last_bytes_whoever_dies() {
+    let run = |plan| {
+        let mut world = World::new(31, GOOD, &[30_000]);
+        let end = run_apart_with(&mut world, plan, answer);
+        let got = world.clients[0].got.len();
+        (end, got)
+    };
+    let (end, got) = run(NOBODY);
+    assert_eq!(got, ANSWER, "{end:?}");
+    let steps = end.unwrap();
+    for who in [Who::Stack, Who::User] {
+        for dies_at in 1..=steps[who as usize] {
+            let (end, got) = run(Plan { who, dies_at, deaths: 1, forgets: false });
+            assert!(end.is_ok() && got == ANSWER, "{who:?} at {dies_at}: {end:?}, {got} bytes");
+        }
+    }
 }

@@ -5,11 +5,16 @@ use std::time::Duration;
 use super::{GOOD, Lost, World, run_with, words};
 use crate::Stream;
 
-/// Answers the first bytes by ten thousand of its own, and wants no more.
-fn answer(stream: &Stream<'_>) {
-    if stream.readable() > 0 && !stream.is_closed() {
-        stream.stage(0, &[7; 10_000]);
-        stream.produce(stream.produced() + 10_000);
+/// Bytes of an answer.
+pub const ANSWER: usize = 10_000;
+
+/// Answers the first bytes, and wants no more. What was produced is all its state.
+pub fn answer(stream: &Stream<'_>) {
+    if stream.readable() > 0 && stream.produced() == 0 {
+        stream.stage(0, &[7; ANSWER]);
+        stream.produce(ANSWER as u64);
+    }
+    if stream.produced() > 0 {
         stream.close();
     }
 }
@@ -19,7 +24,7 @@ fn a_peer_that_says_more_than_is_wanted_comes_to_its_end() {
     let (mut world, words) = (World::new(4, GOOD, &[100_000]), words());
     assert!(run_with(&mut world, &words, Lost::Early(20), "", answer).is_ok());
     let client = &world.clients[0];
-    assert_eq!((client.sent, client.got.len()), (100_000, 10_000));
+    assert_eq!((client.sent, client.got.len()), (100_000, ANSWER));
     assert!(world.now.as_nanos() < 60_000_000_000, "{:?}", world.now);
 }
 
@@ -29,7 +34,7 @@ fn a_peer_that_never_ends_is_given_up() {
     world.stays = true;
     assert!(run_with(&mut world, &words, Lost::Early(0), "", answer).is_ok());
     let client = &world.clients[0];
-    assert!(client.failed && client.got.len() == 10_000);
+    assert!(client.failed && client.got.len() == ANSWER);
     let after = Duration::from_nanos(world.now.as_nanos());
     assert!((60..70).contains(&after.as_secs()), "{after:?}");
 }
