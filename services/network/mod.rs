@@ -165,10 +165,9 @@ impl Shared {
                 }
                 self.hear(Identity::new(node, generation), News::Met);
             }
-            Event::Left { node, generation } => self.learn(|peers| peers.left(node, generation)),
             Event::Outdated { known } => self.begin_anew(Identity::new(NodeId(0), known)),
-            // Whoever waits was told.
-            Event::Ended { .. } => {}
+            // Whoever waits was told; those that say that they end are tools, which nobody remembers.
+            Event::Ended { .. } | Event::Left { .. } => {}
         }
     }
 

@@ -1,10 +1,12 @@
 //! What this node knows of the others' incarnations, for whoever runs another protocol between
-//! the same nodes: told in the order in which it was learned, the latest of each node.
+//! the same nodes: told in the order in which it was learned, the latest of each node. Nothing is
+//! remembered of tools: they are no nodes, each is met once, and there is no end to them.
 
 use alloc::vec::Vec;
 
 use nile_abi::{Generation, NodeId};
 use nile_bosml::Blob;
+use nile_ipioe::FIRST_TOOL;
 use nile_ipioe::wire::BootNonce;
 
 use nile_interfaces::network::{Identity, Peer};
@@ -42,14 +44,6 @@ impl Peers {
         }
     }
 
-    /// An incarnation of a node has said that it ends: a tool's, of which nobody has to know more.
-    pub fn left(&mut self, node: NodeId, generation: Generation) {
-        let identity = Identity::new(node, generation);
-        if self.nodes.get(&node).is_some_and(|(_, known)| known.identity == identity) {
-            self.nodes.remove(&node);
-        }
-    }
-
     /// An incarnation of a node lives, though it may have been held for gone: the way to it was
     /// cut for a while.
     pub fn lives(&mut self, node: NodeId, generation: Generation) {
@@ -76,6 +70,9 @@ impl Peers {
     }
 
     fn learn(&mut self, node: NodeId, peer: Peer) {
+        if node >= FIRST_TOOL {
+            return;
+        }
         self.learned += 1;
         self.nodes.insert(node, (self.learned, peer));
         if self.nodes.len() > MOST
@@ -139,6 +136,18 @@ mod tests {
         assert_eq!(told, [met], "whoever asks first now has to agree on keys, too");
         peers.lives(NodeId(2), Generation(5));
         assert_eq!(peers.since(seen), None, "that is no news");
+    }
+
+    #[test]
+    fn nothing_is_remembered_of_tools() {
+        let mut peers = Peers::default();
+        peers.met(NodeId(FIRST_TOOL.0 - 1), Generation(1), NONCE);
+        let (seen, _) = peers.since(0).unwrap();
+        for tool in 0..9 {
+            peers.met(NodeId(FIRST_TOOL.0 + tool), Generation(1), NONCE);
+            peers.died(NodeId(FIRST_TOOL.0 + tool), Generation(1));
+        }
+        assert_eq!((peers.since(seen), peers.nodes.len()), (None, 1));
     }
 
     #[test]
