@@ -2,6 +2,8 @@
 //! node is asked; one that is gone is followed by the next, which may be asked for the same change
 //! once more, as each has a number of its own.
 
+use std::cell::Cell;
+
 use nile_abi::{NodeId, Status};
 use nile_interfaces::name::records::{
     Meaning, NameAnswer, NameEntry, NameExpectation, NamePage, NamedEntry,
@@ -39,24 +41,33 @@ impl Stores {
         }
     }
 
-    /// Changes what a name means, if it is what is expected; nothing has changed if it fails.
+    /// Changes what a name means, if it is what is expected; nothing has changed if it fails. A node
+    /// that does not know whether it has happened is followed by the next one: that most of the
+    /// keepers do not answer it does not mean that they answer nobody.
     pub fn change(
         &mut self,
         name: &str,
         expected: NameExpectation,
         to: &Meaning,
     ) -> Result<Changed, Failure> {
-        let change = number()?;
+        let (change, is_unknown) = (number()?, Cell::new(false));
+        let is_certain = |answer: &NameAnswer| {
+            is_unknown.set(is_unknown.get() || matches!(answer, NameAnswer::Unknown(_)));
+            is_decided(answer)
+        };
         let asked = self.insisting(|stores| {
             let ask =
                 async |names: &NameClient| names.change(name, change, expected, to.clone()).await;
-            stores.ask_names(ask, is_decided)
+            stores.ask_names(ask, is_certain)
         });
         match asked {
             Ok(NameAnswer::Done(_)) => Ok(Changed::Done),
+            // Somebody may have changed it behind this change.
+            _ if is_unknown.get() => Ok(Changed::Unknown),
             Ok(NameAnswer::Refused(entry)) => Ok(Changed::Refused(entry)),
-            Ok(NameAnswer::NoMajority(missing)) => Err(self.no_majority(&missing)),
-            Ok(NameAnswer::Unknown(_)) => Ok(Changed::Unknown),
+            Ok(NameAnswer::NoMajority(missing) | NameAnswer::Unknown(missing)) => {
+                Err(self.no_majority(&missing))
+            }
             // Some node may have begun it.
             Err(Lost::Failed(_)) => Ok(Changed::Unknown),
             Err(lost) => Err(lost.into_failure()),
@@ -161,7 +172,7 @@ impl Stores {
 
 /// Whether most of the keepers have answered.
 fn is_decided(answer: &NameAnswer) -> bool {
-    !matches!(answer, NameAnswer::NoMajority(_))
+    matches!(answer, NameAnswer::Done(_) | NameAnswer::Refused(_))
 }
 
 /// Why nobody has answered.
