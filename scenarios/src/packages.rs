@@ -1,8 +1,10 @@
 //! Packages on every worker. `package`: programs that behave run, and are gone without a trace.
 //! `unruly`: programs that do what they may not are stopped, and reported for what they did; their
 //! core then runs a program that behaves, and no other core has noticed. With `beside=1` each
-//! worker has another package all the time, which loops, and has not noticed either.
+//! worker has another package all the time, which loops, and has not noticed either. One that stays
+//! and calls nobody for longer than its manifest says is ended, though nobody asks for it.
 
+use alloc::rc::Rc;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -11,7 +13,9 @@ use nile_abi::call::UserSlot;
 use nile_abi::{CoreId, Generation, Role, RoleSet, Status};
 use nile_kernel::packages::NoServices;
 use nile_kernel::{Core, Ended, PackageId, PackageLimits};
+use nile_package::{Image, stub};
 use nile_platform::{Fault, Machine};
+use nile_stl::node::Stay;
 use nile_unruly::NOT_STOPPED;
 
 use crate::arguments::Arguments;
@@ -34,6 +38,7 @@ const FAULTED: u64 = 2 << 32;
 const STOPPED: u64 = 3 << 32;
 const OUT_OF_MEMORY: u64 = 4 << 32;
 const NOT_LOADED: u64 = 5 << 32;
+const HUNG: u64 = 6 << 32;
 
 const PAGE_FAULT: u64 = FAULTED | Fault::PAGE;
 const EXCEPTION: u64 = FAULTED | Fault::EXCEPTION;
@@ -44,7 +49,7 @@ const fn program(package: &'static str, argument: &'static str, ends: &'static [
     Program { package, argument, ends }
 }
 
-const PROGRAMS: [Program; 21] = [
+const PROGRAMS: [Program; 22] = [
     program("hello", "hello", &[EXITED]),
     program("threads", "", &[EXITED]),
     program("unruly", "write-null", &[PAGE_FAULT]),
@@ -67,6 +72,8 @@ const PROGRAMS: [Program; 21] = [
     // The controls: in its own slot the same is allowed.
     program("unruly", "write-at OWN", &[EXITED | NOT_STOPPED]),
     program("unruly", "call-at OWN", &[EXITED | NOT_STOPPED]),
+    // It stays.
+    program("unruly", "loop", &[HUNG]),
 ];
 
 /// Where in its slot a package has memory that it may write: its stack's end, which it never
@@ -80,6 +87,11 @@ const FIRST_UNRULY: usize = 2;
 const ENDLESS: usize = 15;
 /// Those that need a neighbour, in the first slot of their core.
 const FIRST_BESIDE: usize = 16;
+/// The one that stays, and is silent for longer than the manifest says.
+const SILENT: usize = 21;
+
+/// The manifest of `unruly` where programs are linked in and have none.
+const MANIFEST: &str = "name unruly\nanswers 1\n";
 
 /// Added to a program's number, it shares its core.
 const SHARES: u64 = 1 << 32;
@@ -124,7 +136,7 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
             false => Vec::new(),
         };
         let shares = if beside { SHARES } else { 0 };
-        let last = if beside { PROGRAMS.len() } else { FIRST_BESIDE };
+        let last = if beside { SILENT } else { FIRST_BESIDE };
         let endless = begin(&findings, &neighbours, &[ENDLESS], shares).await;
         if beside {
             is_refused(&findings, &talks).await;
@@ -153,6 +165,10 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
             format_args!("memory was lost: {before:?} before, {after:?} after"),
         );
         end(&core, &findings, endless).await;
+        if unruly {
+            together(&[SILENT]).await;
+            together(&[HELLO]).await;
+        }
         let record = |core_id: CoreId| core.machine().board().record(core_id);
         for peer in core.peers() {
             let generation = record(peer).generation();
@@ -250,13 +266,17 @@ async fn run<M: Machine>(core: &Core<M>, talk: &Talk<M>, number: u64) -> Result<
     let number = number & !SHARES;
     let program = usize::try_from(number).ok().and_then(|number| PROGRAMS.get(number));
     let Program { package, argument, .. } = program.ok_or(Status::Invalid)?;
-    let image = core.find_package(package).ok_or(Status::NotFound)?;
+    let stays = (number == SILENT as u64).then_some(Stay(0));
+    let image = match core.find_package(package).ok_or(Status::NotFound)? {
+        Image::Linked(_) if stays.is_some() => Image::Shipped(Rc::from(stub::file(MANIFEST))),
+        image => image,
+    };
     let limits = match *package {
         // Each of its many threads has a stack.
         "threads" => PackageLimits { arena_bytes: 16 << 20, ..PackageLimits::default() },
         _ => PackageLimits::default(),
     };
-    let limits = PackageLimits { shares, ..limits };
+    let limits = PackageLimits { shares, stays, ..limits };
     let slot = |index| UserSlot::from_index(index).map_or(0, |slot| slot.base().0 + WRITABLE);
     let argument =
         argument.replace("NEIGHBOUR", &slot(0).to_string()).replace("OWN", &slot(1).to_string());
@@ -274,6 +294,7 @@ async fn run<M: Machine>(core: &Core<M>, talk: &Talk<M>, number: u64) -> Result<
         Ended::Exited(code) => EXITED | code & 0xffff_ffff,
         Ended::Faulted(fault) => FAULTED | fault.kind,
         Ended::Stopped => STOPPED,
+        Ended::Hung(_) => HUNG,
         Ended::OutOfMemory => OUT_OF_MEMORY,
         Ended::NotLoaded(_) => NOT_LOADED,
     })

@@ -7,7 +7,10 @@
 //! uses pool
 //! uses frames
 //! keeps state 65536
+//! answers 2
 //! ```
+
+use core::time::Duration;
 
 use crate::error::ManifestError;
 
@@ -22,6 +25,9 @@ pub const MAX_PUBLISHED: usize = 64;
 
 /// The most keeps of a package.
 pub const MAX_KEEPS: usize = 8;
+
+/// The longest that a package may promise to be silent, in seconds.
+const MAX_ANSWERS: u64 = 3600;
 
 /// The most bytes of a name.
 const MAX_NAME: usize = 64;
@@ -39,6 +45,7 @@ impl<'a> Manifest<'a> {
         let text = core::str::from_utf8(text).map_err(|_| ManifestError::NotText)?;
         let mut name = None;
         let (mut published, mut kept) = (0, 0);
+        let mut answers = false;
         for (line, content) in (1..).zip(text.lines()) {
             let (key, value) = content.split_once(' ').ok_or(ManifestError::Line(line))?;
             match key {
@@ -47,6 +54,7 @@ impl<'a> Manifest<'a> {
                 "publishes" => published += 1,
                 "uses" if matches!(value, "pool" | "frames") => {}
                 "keeps" if keep(value).is_some() => kept += 1,
+                "answers" if !answers && seconds(value).is_some() => answers = true,
                 _ => return Err(ManifestError::Line(line)),
             }
             if key != "keeps" && !is_name(value) {
@@ -90,6 +98,12 @@ impl<'a> Manifest<'a> {
         self.text.lines().filter_map(|line| keep(line.strip_prefix("keeps ")?))
     }
 
+    /// How long the package calls nobody at most, unless it waits: one that stays and is silent for
+    /// longer hangs.
+    pub fn answers(&self) -> Option<Duration> {
+        self.text.lines().find_map(|line| seconds(line.strip_prefix("answers ")?))
+    }
+
     /// Whether the package may keep so many bytes by this name.
     pub fn may_keep(&self, name: &str, bytes: u64) -> bool {
         self.keeps().any(|keep| keep == (name, bytes))
@@ -106,6 +120,12 @@ fn keep(text: &str) -> Option<(&str, u64)> {
     let (name, bytes) = text.split_once(' ')?;
     let bytes = bytes.parse().ok().filter(|bytes| *bytes > 0)?;
     is_name(name).then_some((name, bytes))
+}
+
+/// Seconds that a package may be silent.
+fn seconds(text: &str) -> Option<Duration> {
+    let seconds = text.parse().ok().filter(|it| (1..=MAX_ANSWERS).contains(it))?;
+    Some(Duration::from_secs(seconds))
 }
 
 fn is_name(text: &str) -> bool {
@@ -137,6 +157,9 @@ mod tests {
         let manifest = Manifest::parse(b"name a\nkeeps state 65536\nkeeps log 1\n").unwrap();
         assert_eq!(manifest.keeps().collect::<Vec<_>>(), [("state", 65536), ("log", 1)]);
         assert!(manifest.may_keep("log", 1) && !manifest.may_keep("log", 2));
+        assert_eq!(manifest.answers(), None);
+        let manifest = Manifest::parse(b"name a\nanswers 3600\n").unwrap();
+        assert_eq!(manifest.answers(), Some(Duration::from_secs(3600)));
     }
 
     #[test]
@@ -156,6 +179,9 @@ mod tests {
             ("name a\nkeeps state 0", ManifestError::Line(2)),
             ("name a\nkeeps st/te 1", ManifestError::Line(2)),
             ("name a\nkeeps state -1", ManifestError::Line(2)),
+            ("name a\nanswers 0", ManifestError::Line(2)),
+            ("name a\nanswers 3601", ManifestError::Line(2)),
+            ("name a\nanswers 2\nanswers 2", ManifestError::Line(3)),
             ("name a\npublishes ", ManifestError::Name(2)),
             (&long, ManifestError::Name(1)),
             (&format!("name a\n{many}"), ManifestError::TooMany),

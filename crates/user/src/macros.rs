@@ -19,15 +19,18 @@ macro_rules! log {
 ///     publishes: ["greetings.hello"],
 ///     uses: ["pool"],
 ///     keeps: ["state 65536"],
+///     answers: 2,
 ///     main: nile_hello::main,
 /// }
 /// ```
 ///
 /// `publishes` names the service types that the package may publish, `uses` what it has besides its
 /// own memory: `pool` is the node's pool of buffers, `frames` the frames of its network. `keeps`
-/// names [keeps](crate::keep), each with its bytes. All three may be left out. The names consist of
-/// ASCII letters, digits, `-`, `_` and `.`. Built with `packages/build.toml`, it is a package;
-/// built like any other program, it only says so.
+/// names [keeps](crate::keep), each with its bytes. `answers` says how many seconds the package
+/// calls nobody at most, unless it waits; a package that stays and is silent for longer hangs, and
+/// its kernel ends it. All four may be left out. The names consist of ASCII letters, digits, `-`,
+/// `_` and `.`. Built with `packages/build.toml`, it is a package; built like any other program, it
+/// only says so.
 #[macro_export]
 macro_rules! package {
     (
@@ -35,6 +38,7 @@ macro_rules! package {
         $(publishes: [$($published:literal),* $(,)?],)?
         $(uses: [$($used:literal),* $(,)?],)?
         $(keeps: [$($kept:literal),* $(,)?],)?
+        $(answers: $answers:literal,)?
         main: $main:path $(,)?
     ) => {
         #[cfg(not(freestanding))]
@@ -53,7 +57,7 @@ macro_rules! package {
 
             const MANIFEST: &str = concat!(
                 "name ", $name $($(, "\npublishes ", $published)*)? $($(, "\nuses ", $used)*)?
-                $($(, "\nkeeps ", $kept)*)?
+                $($(, "\nkeeps ", $kept)*)? $(, "\nanswers ", $answers)?
             );
 
             #[used]

@@ -71,6 +71,9 @@ pub const fn keep_bytes(connections: usize) -> u64 {
     nile_net::memory::words(connections) as u64 * 8
 }
 
+/// After how many waits for the network the kernel is asked, whatever there is to do.
+const WAITS: u32 = 1024;
+
 /// The exit codes of [`serve`]: the argument is no port; the network cannot be had, or fails.
 pub const NO_PORT: u64 = 1;
 /// See above.
@@ -122,6 +125,8 @@ struct Inner<'s> {
     changed: WaitQueue,
     /// Not long ago.
     now: Cell<Instant>,
+    /// Waits since the kernel was asked for that reason alone.
+    waits: Cell<u32>,
     /// Why there is no network any more.
     failure: RefCell<Option<CallError>>,
 }
@@ -171,6 +176,7 @@ impl<'s> Network<'s> {
             way,
             changed: WaitQueue::new(),
             now: Cell::new(now),
+            waits: Cell::new(0),
             failure: RefCell::default(),
         }));
         match is_apart {
@@ -233,6 +239,7 @@ impl<'s> Network<'s> {
         timeout: Option<Duration>,
         mut look: impl FnMut(Instant) -> Option<NetResult<T>>,
     ) -> NetResult<T> {
+        self.0.beat();
         let begun = self.0.now.get();
         loop {
             let now = self.0.now.get();
@@ -264,6 +271,18 @@ impl<'s> Inner<'s> {
         match &self.way {
             Way::Apart(apart) => Some(apart),
             Way::Own(_) => None,
+        }
+    }
+
+    /// Asks the kernel now and then, though there may always be something to do: who sleeps is
+    /// woken, and the package is not taken for one that hangs.
+    fn beat(&self) {
+        let waits = self.waits.get() + 1;
+        self.waits.set(waits % WAITS);
+        if waits == WAITS {
+            let now = self.stl.host().now();
+            self.now.set(now);
+            self.runtime.look(now);
         }
     }
 

@@ -7,5 +7,6 @@ nile_user::package! {
     publishes: ["sockets"],
     uses: ["frames"],
     keeps: ["connections 9556000", "rules 65560"],
+    answers: 2,
     main: nile_memcached::main,
 }

@@ -6,5 +6,6 @@ mod acts;
 
 nile_user::package! {
     name: "unruly",
+    answers: 1,
     main: acts::main,
 }

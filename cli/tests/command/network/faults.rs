@@ -1,6 +1,6 @@
 //! The fault campaign of a network (docs/network.md, after the DSN paper's): `net` and its users
-//! are killed, moved, and replaced by files that do not begin and by files with flipped bits, while
-//! an echo and a download go on. What was noticed of it is counted in a table.
+//! are killed, moved, and replaced by files that do not begin, by files that loop and by files with
+//! flipped bits, while an echo and a download go on. What was noticed of it is counted in a table.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -43,15 +43,18 @@ enum Fault {
     Moves,
     /// A file that fails at its first instruction replaces `net`.
     Crashes,
+    /// A file that does nothing but loop does.
+    Hangs,
     /// A file of which bits have flipped does: it may do anything.
     Flips,
 }
 
-const FAULTS: [(Fault, &str); 5] = [
+const FAULTS: [(Fault, &str); 6] = [
     (Fault::Kills, "kill of net"),
     (Fault::KillsUser, "kill of echo"),
     (Fault::Moves, "move of net"),
     (Fault::Crashes, "upgrade that crashes"),
+    (Fault::Hangs, "upgrade that hangs"),
     (Fault::Flips, "flipped bits in net"),
 ];
 
@@ -133,7 +136,7 @@ fn campaign(faults: u32) {
     eprintln!("{table}{} downloads ended whole", done.load(SeqCst));
     for ((fault, _), row) in FAULTS.iter().zip(rows) {
         assert_eq!(row.unreachable, 0, "{table}");
-        assert!(*fault == Fault::Flips || row.broken == 0, "{table}");
+        assert!(*fault == Fault::Flips || row.broken + row.repaired == 0, "{table}");
     }
     place.run(&["down"]).expect(0);
     assert_eq!(place.left(), Vec::<String>::new());
@@ -166,15 +169,14 @@ fn harm(place: &Place, fault: Fault, (net, harmed): (&Path, &PathBuf), draw: &mu
             let other = if core == "n1.c3" { "n1.c2" } else { "n1.c3" };
             servers(&["move", "net", other, "--share"]);
         }
-        Fault::Crashes | Fault::Flips => {
+        Fault::Crashes | Fault::Hangs | Fault::Flips => {
             let mut file = fs::read(net).unwrap();
             let code = code(&file);
+            let entry = u64::from_le_bytes(file[24..32].try_into().unwrap());
+            let first = (entry - code.2 + code.0 as u64) as usize;
             match fault {
-                Fault::Crashes => {
-                    let entry = u64::from_le_bytes(file[24..32].try_into().unwrap());
-                    let at = (entry - code.2 + code.0 as u64) as usize;
-                    file[at..at + 2].copy_from_slice(&[0x0f, 0x0b]);
-                }
+                Fault::Crashes => file[first..first + 2].copy_from_slice(&[0x0f, 0x0b]),
+                Fault::Hangs => file[first..first + 2].copy_from_slice(&[0xeb, 0xfe]),
                 _ => {
                     for _ in 0..FLIPS {
                         *draw ^= *draw << 13;

@@ -1,6 +1,7 @@
 //! How a package ended, and what it did until then.
 
 use core::fmt;
+use core::time::Duration;
 
 use nile_abi::Status;
 use nile_abi::call::SystemCall;
@@ -16,6 +17,8 @@ pub enum Ended {
     Faulted(Fault),
     /// From outside.
     Stopped,
+    /// By its kernel, as it called nobody for longer than its manifest says.
+    Hung(Duration),
     /// Without success, after memory was refused to it.
     OutOfMemory,
     /// It never ran.
@@ -72,6 +75,7 @@ impl fmt::Display for Ended {
             }
             Ended::Faulted(fault) => write!(f, "{} at {:#x}", self.kind_name(), fault.at),
             Ended::Stopped => f.write_str("stopped"),
+            Ended::Hung(silent) => write!(f, "hung: it called nobody for {} s", silent.as_secs()),
             Ended::OutOfMemory => f.write_str("out of memory"),
             Ended::NotLoaded(error) => write!(f, "not loaded: {error}"),
         }
@@ -85,6 +89,7 @@ impl Ended {
             Ended::Exited(_) => "exited",
             Ended::Faulted(fault) => fault.kind_name(),
             Ended::Stopped => "stopped",
+            Ended::Hung(_) => "hung",
             Ended::OutOfMemory => "out of memory",
             Ended::NotLoaded(_) => "not loaded",
         }
@@ -148,5 +153,7 @@ mod tests {
         assert_eq!(Ended::Faulted(FAULT).to_string(), "page fault at 0x1000, address 0x20");
         let refused = Ended::NotLoaded(Status::NotFound.into());
         assert_eq!(refused.to_string(), "not loaded: refused: not_found");
+        let hung = Ended::Hung(Duration::from_secs(2));
+        assert_eq!(hung.to_string(), "hung: it called nobody for 2 s");
     }
 }

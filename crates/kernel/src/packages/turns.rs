@@ -103,13 +103,42 @@ impl Stretch {
     }
 }
 
+/// The fewest turns of a package that hangs, in a second: one on a busy host has fewer.
+const TURNS: u32 = 5;
+
+/// How long a package that says how often it calls has not.
+struct Silence {
+    most: Option<Duration>,
+    /// Since when, and for how many turns.
+    since: Option<(Instant, u32)>,
+}
+
+impl Silence {
+    /// A turn has ended without a call. How long it has been, if that is too long.
+    fn goes_on(&mut self, now: impl FnOnce() -> Instant) -> Option<Duration> {
+        let most = self.most?;
+        let now = now();
+        let (since, turns) = self.since.get_or_insert((now, 0));
+        *turns += 1;
+        let silent = now.since(*since);
+        (silent > most && u64::from(*turns) > most.as_secs() * u64::from(TURNS)).then_some(silent)
+    }
+}
+
 impl<M: Machine> Package<M> {
+    /// How long it may call nobody: one that stays and says so.
+    fn silence(&self) -> Silence {
+        let stays = self.manifest().filter(|_| self.0.limits.stays.is_some());
+        Silence { most: stays.and_then(|manifest| manifest.answers()), since: None }
+    }
+
     /// Runs a loaded package until it ends.
     pub(super) async fn take_turns(&self, calls: &impl Calls<M>) -> Ended {
         let core = &self.0.core;
         let mut answer = Answer::ok(0);
         let mut since_pass = 0;
         let mut stretch = Stretch::default();
+        let mut silence = self.silence();
         loop {
             if self.0.control.stopped.is_raised() {
                 return Ended::Stopped;
@@ -124,12 +153,16 @@ impl<M: Machine> Package<M> {
                 Exit::Fault(fault) => return Ended::Faulted(fault),
                 Exit::Interrupted => {
                     count(&self.0.counters.interruptions);
+                    if let Some(silent) = silence.goes_on(|| core.now()) {
+                        return Ended::Hung(silent);
+                    }
                     if until.is_some_and(|until| until <= core.now()) {
                         core.executor.note_preempted();
                     }
                     since_pass = CALLS_PER_PASS;
                 }
                 Exit::Call(ask) => {
+                    silence.since = None;
                     record.count_system_call();
                     if SystemCall::from_number(ask.number) == Some(SystemCall::Exit) {
                         self.0.counters.count(SystemCall::Exit);
@@ -283,6 +316,20 @@ mod tests {
         assert_eq!(Printable("plain ünï").to_string(), "plain ünï");
         let shown = Printable("\u{1b}[2Ja\rb\u{85}").to_string();
         assert_eq!(shown, "\u{fffd}[2Ja\u{fffd}b\u{fffd}");
+    }
+
+    #[test]
+    fn silence_is_too_long_only_for_who_has_had_turns() {
+        let at = |ms: u64| Instant::from_nanos(ms * 1_000_000);
+        let mut never = Silence { most: None, since: None };
+        assert!((0..1000).all(|s| never.goes_on(|| at(s * 1000)).is_none()));
+        let mut silence = Silence { most: Some(Duration::from_secs(2)), since: None };
+        let turns: Vec<_> = (0..30).map(|turn| silence.goes_on(|| at(100 * turn))).collect();
+        let first = turns.iter().position(Option::is_some);
+        assert_eq!((first, turns[21]), (Some(21), Some(Duration::from_millis(2100))));
+        silence.since = None;
+        let turns: Vec<_> = (0..12).map(|turn| silence.goes_on(|| at(1000 * turn))).collect();
+        assert_eq!(turns.iter().position(Option::is_some), Some(10));
     }
 
     #[test]
