@@ -166,7 +166,7 @@ impl Shared {
                 self.hear(Identity::new(node, generation), News::Met);
             }
             Event::Outdated { known } => self.begin_anew(Identity::new(NodeId(0), known)),
-            // Whoever waits was told; those that say that they end are tools, which nobody remembers.
+            // Whoever waits was told. What says that it ends is a tool, which nobody remembers.
             Event::Ended { .. } | Event::Left { .. } => {}
         }
     }

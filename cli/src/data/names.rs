@@ -41,9 +41,9 @@ impl Stores {
         }
     }
 
-    /// Changes what a name means, if it is what is expected; nothing has changed if it fails. A node
-    /// that does not know whether it has happened is followed by the next one: that most of the
-    /// keepers do not answer it does not mean that they answer nobody.
+    /// Changes what a name means, if it is what is expected; nothing has changed if it fails. A
+    /// node that does not know whether it has happened is followed by the next one: that most of
+    /// the keepers do not answer it does not mean that they answer nobody.
     pub fn change(
         &mut self,
         name: &str,
