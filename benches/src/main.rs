@@ -25,6 +25,7 @@
 //! * [`jobs_fair`]: a small job that begins while a large one runs.
 //! * [`sort`]: the sort job, beside a sort in one process.
 //! * [`rpc`], [`bulk`]: calls and transfers between nodes; [`sims`]: what simulations measure.
+//! * [`sync`]: what several cores share: a loop, and a map.
 //! * [`call`]: calls to services, on booted nodes; [`system_call`]: and to the kernel.
 #![forbid(unsafe_code)]
 
@@ -62,6 +63,7 @@ mod scan;
 mod sims;
 mod sleep;
 mod sort;
+mod sync;
 mod system_call;
 mod tables;
 mod throughput;
@@ -101,7 +103,7 @@ const fn usual(name: &'static str, run: Run) -> Benchmark {
 }
 
 /// Every benchmark, the quick ones first.
-const BENCHMARKS: [Benchmark; 27] = [
+const BENCHMARKS: [Benchmark; 30] = [
     usual("ring-poll", poll::run),
     usual("ring-sleep", sleep::run),
     usual("ring-throughput", throughput::run),
@@ -111,6 +113,9 @@ const BENCHMARKS: [Benchmark; 27] = [
     usual("bosml", bosml::run),
     usual("registry", registry::run),
     usual("compose", compose::run),
+    usual("sync-spread", sync::spread::run),
+    usual("sync-mix", sync::mix::run),
+    usual("sync-scan", sync::scan::run),
     usual("image-size", image_size::run),
     usual("boot-time", boot_time::run),
     usual("cluster-up", cluster_up::run),

@@ -65,6 +65,11 @@ fn the_control_of_the_registry_misses() {
 }
 
 #[test]
+fn the_controls_of_what_cores_share_miss() {
+    all_miss(&["sync-spread", "sync-mix", "sync-scan"]);
+}
+
+#[test]
 fn the_controls_of_nodes_miss() {
     all_miss(&["boot-time", "cluster-up", "image-size", "idle", "tickless", "timers", "files"]);
 }

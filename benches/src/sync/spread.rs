@@ -1,0 +1,139 @@
+//! A loop of 1,000 uneven pieces, distributed among two workers: beside half of its work, which is
+//! the best that two can do. Half of the work is measured with both CPUs busy, each with all of it.
+//!
+//! How long a piece takes falls with its number (Zipf): the first takes an eighth of all, the last
+//! some microseconds. The control divides the pieces in two halves beforehand.
+
+use std::hint::{black_box, spin_loop};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nile_ring::Region;
+use nile_sync::spread::Spread;
+use nile_sync::{Seat, Seats};
+
+use crate::Mode;
+use crate::duel::{Game, Length, duel};
+use crate::figure::{Failure, Figure, Peer, Target};
+use crate::place::two_cpus;
+
+/// Pieces of the loop.
+const PIECES: u32 = 1000;
+
+/// Steps of the first piece.
+const STEPS: u64 = 1_500_000;
+
+/// See the module.
+pub fn run(mode: Mode) -> Result<Vec<Figure>, Failure> {
+    let rounds = if mode == Mode::Control { 3 } else { 60 };
+    let length = Length { rounds, warm_up: 1, timed: 1 };
+    let all = |_, each: &mut dyn FnMut(u32)| (0..PIECES).for_each(each);
+    let halves = |side, each: &mut dyn FnMut(u32)| {
+        let half = PIECES / 2;
+        (side as u32 * half..(side as u32 + 1) * half).for_each(each);
+    };
+    let next = Arc::new(AtomicU64::new(0));
+    let begin = next.clone();
+    let counter = move |_, each: &mut dyn FnMut(u32)| {
+        loop {
+            let piece = next.fetch_add(1, Ordering::Relaxed);
+            if piece >= PIECES.into() {
+                break;
+            }
+            each(piece as u32);
+        }
+    };
+    let games = vec![
+        match mode {
+            Mode::Real => spread(),
+            Mode::Control => game("halves", 1, || (), halves),
+        },
+        game("both CPUs, all pieces each", 2, || (), all),
+        game("a shared counter", 1, move || begin.store(0, Ordering::Relaxed), counter),
+        game("two halves", 1, || (), halves),
+    ];
+    let mut times = duel(length, two_cpus()?, games)?;
+    times.0[1].iter_mut().for_each(|took| *took /= 2.0);
+    let ms = |game| times.median(game) / 1e6;
+    let peer = Peer { name: "half of the work".into(), value: ms(1) };
+    let target = Target::AtMost(1.05);
+    Ok(vec![Figure::with_ratio("sync-spread", "ms", ms(0), peer, times.ratio(0, 1), target)])
+}
+
+/// Does a piece; something that only who has done it knows.
+fn work(piece: u32) -> u64 {
+    let step = |state: u64| state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+    (0..STEPS / u64::from(piece + 1)).fold(piece.into(), |state, _| black_box(step(state)))
+}
+
+/// The loop by `nile_sync::spread`.
+fn spread() -> Game {
+    let seats = Seats::attach(Region::owned(Seats::region_len(2)));
+    let region = Region::owned(Spread::region_len(2, PIECES));
+    let spread = Spread::attach(region, seats.clone()).expect("it has its size");
+    let sides: [Seat; 2] = [0, 1].map(|side| seats.enter(side).expect("there are two"));
+    let first = spread.clone();
+    let begin = move || first.begin(PIECES).expect("the last loop is done");
+    game("spread", 1, begin, move |side, each| {
+        while !spread.is_done() {
+            match spread.take(sides[side]) {
+                Some(piece) => {
+                    each(piece.number);
+                    spread.finish(piece);
+                }
+                None => spin_loop(),
+            }
+        }
+    })
+}
+
+/// Where both sides are, and what they have found.
+#[derive(Default)]
+struct Score {
+    begun: AtomicU64,
+    ended: AtomicU64,
+    sum: AtomicU64,
+}
+
+/// Loops, one after the other. `begin` begins one; `part` calls what it is given with each piece
+/// that a side gets, and returns when it gets no more. Every piece is done so many `times`.
+fn game(
+    name: &'static str,
+    times: u64,
+    begin: impl Fn() + Send + 'static,
+    part: impl Fn(usize, &mut dyn FnMut(u32)) + Clone + Send + 'static,
+) -> Game {
+    let score = Arc::new(Score::default());
+    let expected = (0..PIECES).map(work).fold(0, u64::wrapping_add).wrapping_mul(times);
+    let (here, there, told) = (part.clone(), part, score.clone());
+    let (mut loops, mut others) = (0, 0);
+    Game::new(
+        name,
+        move |exchanges| {
+            for _ in 0..exchanges {
+                loops += 1;
+                begin();
+                score.begun.store(loops, Ordering::Release);
+                let mut sum = 0u64;
+                here(0, &mut |piece| sum = sum.wrapping_add(work(piece)));
+                while score.ended.load(Ordering::Acquire) < loops {
+                    spin_loop();
+                }
+                let other = score.sum.load(Ordering::Relaxed);
+                assert_eq!(sum.wrapping_add(other), expected, "{name}: a piece is not done once");
+            }
+        },
+        move |exchanges| {
+            for _ in 0..exchanges {
+                others += 1;
+                while told.begun.load(Ordering::Acquire) < others {
+                    spin_loop();
+                }
+                let mut sum = 0u64;
+                there(1, &mut |piece| sum = sum.wrapping_add(work(piece)));
+                told.sum.store(sum, Ordering::Relaxed);
+                told.ended.store(others, Ordering::Release);
+            }
+        },
+    )
+}
