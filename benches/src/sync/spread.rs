@@ -75,14 +75,15 @@ fn spread() -> Game {
     let first = spread.clone();
     let begin = move || first.begin(PIECES).expect("the last loop is done");
     game("spread", 1, begin, move |side, each| {
-        while !spread.is_done() {
-            match spread.take(sides[side]) {
-                Some(piece) => {
-                    each(piece.number);
-                    spread.finish(piece);
-                }
-                None => spin_loop(),
+        loop {
+            while let Some(piece) = spread.take(sides[side]) {
+                each(piece.number);
+                spread.finish(piece);
             }
+            if spread.is_done() {
+                break;
+            }
+            spin_loop();
         }
     })
 }

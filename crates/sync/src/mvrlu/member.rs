@@ -99,15 +99,18 @@ impl Mvrlu {
     }
 
     /// Word `word` of seat `seat`.
+    #[inline]
     pub(super) fn of_seat(&self, seat: u16, word: usize) -> &Word {
         &self.region.lines()[1 + usize::from(seat)][word]
     }
 
+    #[inline]
     fn slots(&self) -> &[Word] {
         self.region.lines()[1 + self.seats.len()..].as_flattened()
     }
 
     /// The words of an object, if there is one of this number.
+    #[inline]
     pub(super) fn object(&self, object: u32) -> Option<&[Word]> {
         if object >= self.shape.objects {
             return None;
@@ -117,31 +120,36 @@ impl Mvrlu {
     }
 
     /// The words of a slot of a log. (A place that nonsense gave is another slot.)
+    #[inline]
     pub(super) fn slot(&self, place: Place) -> &[Word] {
         let size = self.shape.slot();
         let logs = &self.slots()[self.shape.objects as usize * size..];
-        let seat = usize::from(place.seat) % self.seats.len();
+        let seat = usize::from(place.seat).min(self.seats.len() - 1);
         let log = self.shape.log as usize;
         let index = seat * log + (place.position as usize & (log - 1));
         &logs[index * size..][..size]
     }
 
-    /// The head of the set that a copy is of.
-    pub(super) fn head(&self, copy: Place) -> &Word {
-        let since = load(&self.slot(copy)[0]) & 0xffff_ffff;
-        &self.slot(Place { position: copy.position.wrapping_sub(since), ..copy })[0]
+    /// The head of the set that a copy is of: its place and its words.
+    #[inline]
+    pub(super) fn head(&self, place: Place, copy: &[Word]) -> &Word {
+        let since = load(&copy[0]) & 0xffff_ffff;
+        &self.slot(Place { position: place.position.wrapping_sub(since), ..place })[0]
     }
 
+    #[inline]
     pub(super) fn now(&self) -> u64 {
         load(&self.region.lines()[0][0]) + FIRST_CLOCK
     }
 
     /// Advances the clock; what it then is.
+    #[inline]
     pub(super) fn advance(&self) -> u64 {
         add(&self.region.lines()[0][0], 1) + 1 + FIRST_CLOCK
     }
 
     /// What a set's head says, with its clock told if it is about to be.
+    #[inline]
     pub(super) fn settled(&self, head: &Word) -> u64 {
         let state = load(head);
         if state != COMMITTING {
@@ -159,7 +167,7 @@ impl Mvrlu {
         for _ in 0..=self.shape.log as usize * self.seats.len() {
             let Some(place) = Place::of(link) else { return Some(Version::Master) };
             let copy = self.slot(place);
-            let clock = self.settled(self.head(place));
+            let clock = self.settled(self.head(place, copy));
             if clock >= FIRST_CLOCK && clock <= at {
                 return Some(Version::Copy { copy, above });
             }
@@ -180,19 +188,24 @@ impl Mvrlu {
     }
 
     /// Takes copies that never were off the chain of an object whose lock is had.
+    #[inline]
     pub(super) fn tidy(&self, object: &[Word]) {
         while let Some(place) = Place::of(load(&object[1])) {
-            let head = self.head(place);
-            // Only one who is gone can have left a set open with a copy on the chain.
-            let _ = exchange(head, OPEN, ABORTED);
+            let copy = self.slot(place);
+            let head = self.head(place, copy);
+            if load(head) == OPEN {
+                // Only one who is gone can have left a set open with a copy on the chain.
+                let _ = exchange(head, OPEN, ABORTED);
+            }
             if self.settled(head) != ABORTED {
                 return;
             }
-            store(&object[1], load(&self.slot(place)[1]));
+            store(&object[1], load(&copy[1]));
         }
     }
 
     /// Whether the lock was taken: it was free, or had by one who is gone.
+    #[inline]
     pub(super) fn lock(&self, object: &[Word], me: Seat, position: u32) -> bool {
         let word = load(&object[0]);
         let is_free = Seat::of(word).is_none_or(|holder| self.seats.is_gone(holder));

@@ -73,6 +73,7 @@ impl<'a> Section<'a> {
     }
 
     /// This section's copy of an object, if it has locked it.
+    #[inline]
     fn own(&self, master: &[Word]) -> Option<Place> {
         let word = load(&master[0]);
         let me = self.member.seat;
@@ -82,6 +83,7 @@ impl<'a> Section<'a> {
         is_mine.then(|| Place { seat: me.number, position: head + u64::from(since) })
     }
 
+    #[inline]
     fn log_end(&self) -> u64 {
         load(self.member.all.of_seat(self.member.seat.number, 1)) >> 1
     }
@@ -104,6 +106,7 @@ impl<'a> Section<'a> {
         self.lock(object).map(|_| ())
     }
 
+    #[inline]
     fn lock(&mut self, object: u32) -> Result<Place, Refused> {
         if let Some(refused) = self.refused {
             return Err(refused);
@@ -111,6 +114,7 @@ impl<'a> Section<'a> {
         self.try_lock(object).inspect_err(|refused| self.refused = Some(*refused))
     }
 
+    #[inline]
     fn try_lock(&mut self, object: u32) -> Result<Place, Refused> {
         let seat = self.member.seat;
         if self.copies > 0 {
@@ -129,10 +133,13 @@ impl<'a> Section<'a> {
         let newest = load(&master[1]);
         let source = match Place::of(newest) {
             None => master,
-            Some(newest) if all.settled(all.head(newest)) > self.clock => {
-                return Err(Refused::Conflict);
+            Some(newest) => {
+                let copy = all.slot(newest);
+                if all.settled(all.head(newest, copy)) > self.clock {
+                    return Err(Refused::Conflict);
+                }
+                copy
             }
-            Some(newest) => all.slot(newest),
         };
         let copy = all.slot(place);
         store(&copy[1], newest);
