@@ -3,8 +3,8 @@
 //! made worse on purpose, which must miss the target (`--control`).
 //!
 //! `nile-benches [--control] [--quick] [NAME…]` runs the benchmarks of these names, or all but the
-//! long ones; `sort` is also the name of all whose names begin with `sort-`. Those that take long
-//! work on less data with `--quick`, where targets are no promise.
+//! long ones; `sort` and `sync` are also the names of all whose names begin with `sort-` and
+//! `sync-`. Those that take long work on less data with `--quick`, where targets are no promise.
 //! Each result goes to standard output as one report (the byte 0x1E, a JSON document, a line's
 //! end); what a person wants to know besides goes to standard error. Exit status 0: all ran, 1: one
 //! could not be run, 2: the request was wrong.

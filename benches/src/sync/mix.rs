@@ -74,7 +74,7 @@ pub fn run(mode: Mode) -> Result<Vec<Figure>, Failure> {
 fn contestants(mode: Mode, contest: &Contest, cpus: [Cpu; 2]) -> Vec<Contestant> {
     let Contest { threads, keys, .. } = *contest;
     let layout = match mode {
-        Mode::Real => Layout { keys, keys_per_object: 1, log: 1 << 14 },
+        Mode::Real => Layout { keys, keys_per_object: 1, log: 1 << 12 },
         Mode::Control => Layout { keys, keys_per_object: keys, log: 16 },
     };
     let mut all = vec![

@@ -1,5 +1,6 @@
 //! `nile_sync::mvrlu`: an object for each key.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::thread;
 
@@ -7,7 +8,7 @@ use nile_ring::Region;
 use nile_sync::Seats;
 use nile_sync::mvrlu::{Member, Mvrlu, Refused, Section, Shape};
 
-use super::client::{Client, Index, Value, index, keys};
+use super::client::{Client, Mixes, Value, keys};
 use super::scan::{Scan, Scanner};
 
 /// Words of a value.
@@ -37,11 +38,13 @@ pub fn clients(layout: Layout, threads: u16) -> impl Iterator<Item = Versions> {
     let seats = Seats::attach(Region::owned(Seats::region_len(threads.into())));
     let region = Region::owned(Mvrlu::region_len(shape, threads.into()));
     let all = Mvrlu::attach(region, seats.clone(), shape).expect("it has its size");
-    let index = Arc::new(index(layout.keys));
+    let per_object = layout.keys_per_object;
+    let place = |number| (number / per_object, (number % per_object * WORDS) as usize);
+    let index: Arc<Index> = Arc::new(keys(layout.keys).zip((0..).map(place)).collect());
     (0..threads).map(move |thread| {
         let seat = seats.enter(thread).expect("there is a seat for each thread");
         let member = all.join(seat).expect("there is a seat for each thread");
-        let mut client = Versions { index: index.clone(), member, layout, unreclaimed: 0 };
+        let mut client = Versions { index: index.clone(), member, unreclaimed: 0 };
         if thread == 0 {
             keys(layout.keys).for_each(|key| client.change(key, |_| Value::of(key, 0)));
         }
@@ -49,20 +52,15 @@ pub fn clients(layout: Layout, threads: u16) -> impl Iterator<Item = Versions> {
     })
 }
 
+/// The object of a key, and which word of it is the first of the value.
+type Index = HashMap<u64, (u32, usize), Mixes>;
+
 /// A thread's way in.
 pub struct Versions {
     index: Arc<Index>,
     member: Member,
-    layout: Layout,
     /// Additions since the last reclaim.
     unreclaimed: u32,
-}
-
-/// The object of a key, and where in it the value is.
-fn place(index: &Index, layout: Layout, key: u64) -> (u32, usize) {
-    let number = index[&key];
-    let per_object = layout.keys_per_object;
-    (number / per_object, (number % per_object * WORDS) as usize)
 }
 
 fn read(section: &Section<'_>, (object, at): (u32, usize)) -> Value {
@@ -72,7 +70,7 @@ fn read(section: &Section<'_>, (object, at): (u32, usize)) -> Value {
 
 impl Versions {
     fn change(&mut self, key: u64, change: impl Fn(Value) -> Value) {
-        let (object, at) = place(&self.index, self.layout, key);
+        let (object, at) = self.index[&key];
         loop {
             let mut section = self.member.begin();
             let written = section.write(object, |words| {
@@ -99,7 +97,7 @@ impl Versions {
 
 impl Client for Versions {
     fn get(&mut self, key: u64) -> Value {
-        let place = place(&self.index, self.layout, key);
+        let place = self.index[&key];
         read(&self.member.begin(), place)
     }
 
@@ -110,8 +108,8 @@ impl Client for Versions {
 
 impl Scanner for Versions {
     fn scan(&mut self, scan: &mut Scan<'_>) {
-        let (index, layout) = (&self.index, self.layout);
+        let index = &self.index;
         let section = self.member.begin();
-        scan.run(|key| read(&section, place(index, layout, key)));
+        scan.run(|key| read(&section, index[&key]));
     }
 }

@@ -67,6 +67,9 @@ pub struct Mvrlu {
     region: Region,
     seats: Seats,
     shape: Shape,
+    /// The words where the objects begin, and the logs.
+    objects_at: usize,
+    logs_at: usize,
 }
 
 impl Mvrlu {
@@ -80,7 +83,10 @@ impl Mvrlu {
     /// small for them, or a log's size is no power of two.
     pub fn attach(region: Region, seats: Seats, shape: Shape) -> Option<Mvrlu> {
         let fits = region.len() >= Mvrlu::region_len(shape, seats.len());
-        (fits && shape.log.is_power_of_two()).then_some(Mvrlu { region, seats, shape })
+        let objects_at = (1 + seats.len()) * LINE_BYTES / 8;
+        let logs_at = objects_at + shape.objects as usize * shape.slot();
+        let is_right = fits && shape.log.is_power_of_two();
+        is_right.then_some(Mvrlu { region, seats, shape, objects_at, logs_at })
     }
 
     /// Takes a seat that was [entered](Seats::enter), and undoes or finishes what its former life
@@ -104,30 +110,24 @@ impl Mvrlu {
         &self.region.lines()[1 + usize::from(seat)][word]
     }
 
-    #[inline]
-    fn slots(&self) -> &[Word] {
-        self.region.lines()[1 + self.seats.len()..].as_flattened()
-    }
-
     /// The words of an object, if there is one of this number.
     #[inline]
     pub(super) fn object(&self, object: u32) -> Option<&[Word]> {
-        if object >= self.shape.objects {
-            return None;
-        }
-        let size = self.shape.slot();
-        self.slots().get(object as usize * size..)?.get(..size)
+        (object < self.shape.objects).then(|| self.row(self.objects_at, object as usize))
     }
 
     /// The words of a slot of a log. (A place that nonsense gave is another slot.)
     #[inline]
     pub(super) fn slot(&self, place: Place) -> &[Word] {
-        let size = self.shape.slot();
-        let logs = &self.slots()[self.shape.objects as usize * size..];
         let seat = usize::from(place.seat).min(self.seats.len() - 1);
         let log = self.shape.log as usize;
-        let index = seat * log + (place.position as usize & (log - 1));
-        &logs[index * size..][..size]
+        self.row(self.logs_at, seat * log + (place.position as usize & (log - 1)))
+    }
+
+    #[inline]
+    fn row(&self, first: usize, number: usize) -> &[Word] {
+        let size = self.shape.slot();
+        &self.region.words()[first + number * size..][..size]
     }
 
     /// The head of the set that a copy is of: its place and its words.
@@ -187,18 +187,22 @@ impl Mvrlu {
         }
     }
 
-    /// Takes copies that never were off the chain of an object whose lock is had.
+    /// The newest copy of an object whose lock is had, after those that never were have been taken
+    /// off the chain.
     #[inline]
-    pub(super) fn tidy(&self, object: &[Word]) {
-        while let Some(place) = Place::of(load(&object[1])) {
+    pub(super) fn newest(&self, object: &[Word]) -> Option<Newest<'_>> {
+        loop {
+            let link = load(&object[1]);
+            let place = Place::of(link)?;
             let copy = self.slot(place);
             let head = self.head(place, copy);
             if load(head) == OPEN {
                 // Only one who is gone can have left a set open with a copy on the chain.
                 let _ = exchange(head, OPEN, ABORTED);
             }
-            if self.settled(head) != ABORTED {
-                return;
+            let clock = self.settled(head);
+            if clock != ABORTED {
+                return Some(Newest { link, copy, clock });
             }
             store(&object[1], load(&copy[1]));
         }
@@ -222,6 +226,15 @@ impl Mvrlu {
         let sections = present.map(|number| load(self.of_seat(number, 0)));
         sections.filter(|section| *section != 0).fold(now, u64::min)
     }
+}
+
+/// The newest copy of an object.
+pub(super) struct Newest<'a> {
+    /// Its place, packed.
+    pub link: u64,
+    pub copy: &'a [Word],
+    /// When its set was committed.
+    pub clock: u64,
 }
 
 /// A version of an object, and the copy above it in the chain.

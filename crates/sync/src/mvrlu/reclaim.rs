@@ -60,7 +60,7 @@ impl Member {
         if !self.all.lock(master, self.seat, RECLAIM) {
             return false;
         }
-        self.all.tidy(master);
+        self.all.newest(master);
         if let Some(Version::Copy { copy, above }) = self.all.version(master, oldest) {
             for (to, from) in master[HEADER..].iter().zip(&copy[HEADER..]) {
                 put(to, get(from));
@@ -93,7 +93,7 @@ impl Member {
             let Some(master) = self.all.object((load(&copy[0]) >> 32) as u32) else { continue };
             let is_left = Seat::of(load(&master[0])).is_some_and(|it| it.number == seat);
             if is_left && self.all.lock(master, self.seat, RECLAIM) {
-                self.all.tidy(master);
+                self.all.newest(master);
                 store(&master[0], 0);
             }
         }

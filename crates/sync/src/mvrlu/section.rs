@@ -129,20 +129,13 @@ impl<'a> Section<'a> {
         if !all.lock(master, seat, place.position as u32) {
             return Err(Refused::Conflict);
         }
-        all.tidy(master);
-        let newest = load(&master[1]);
-        let source = match Place::of(newest) {
-            None => master,
-            Some(newest) => {
-                let copy = all.slot(newest);
-                if all.settled(all.head(newest, copy)) > self.clock {
-                    return Err(Refused::Conflict);
-                }
-                copy
-            }
+        let (link, source) = match all.newest(master) {
+            None => (0, master),
+            Some(newest) if newest.clock > self.clock => return Err(Refused::Conflict),
+            Some(newest) => (newest.link, newest.copy),
         };
         let copy = all.slot(place);
-        store(&copy[1], newest);
+        store(&copy[1], link);
         for (to, from) in copy[HEADER..].iter().zip(&source[HEADER..]) {
             put(to, get(from));
         }
