@@ -39,7 +39,7 @@ const RLU: usize = 1;
 /// See the module.
 pub fn run(mode: Mode) -> Result<Vec<Figure>, Failure> {
     let cpus = two_cpus()?;
-    let (count, rounds) = if mode == Mode::Control { (2, 2) } else { (CONTESTS.len(), 18) };
+    let (count, rounds) = if mode == Mode::Control { (2, 2) } else { (CONTESTS.len(), 20) };
     let contests = &CONTESTS[..count];
     eprintln!("  millions of operations a second, on {} and {}:", cpus[0], cpus[1]);
     let mut rows: Vec<(&str, Vec<f64>)> = Vec::new();
@@ -73,16 +73,19 @@ pub fn run(mode: Mode) -> Result<Vec<Figure>, Failure> {
 
 fn contestants(mode: Mode, contest: &Contest, cpus: [Cpu; 2]) -> Vec<Contestant> {
     let Contest { threads, keys, .. } = *contest;
+    let real = Layout { keys, keys_per_object: 1, log: 1 << 12, takes_snapshots: false };
     let layout = match mode {
-        Mode::Real => Layout { keys, keys_per_object: 1, log: 1 << 12 },
-        Mode::Control => Layout { keys, keys_per_object: keys, log: 16 },
+        Mode::Real => real,
+        Mode::Control => Layout { keys_per_object: keys, log: 16, ..real },
     };
+    let in_snapshots = Layout { takes_snapshots: true, ..real };
     let mut all = vec![
         Contestant::new("mvrlu", versions::clients(layout, threads)),
         Contestant::new("RLU", rlu::clients(keys, threads, Waiting::Spin)),
     ];
     if mode == Mode::Real {
         all.extend([
+            Contestant::new("mvrlu in snapshots", versions::clients(in_snapshots, threads)),
             Contestant::new("RLU that yields", rlu::clients(keys, threads, Waiting::Yield)),
             Contestant::new("RCU (sdd), a lock for each key", rcu::clients(keys, threads)),
             Contestant::new("papaya", maps::papaya(keys, threads)),

@@ -147,7 +147,7 @@ pub fn run(mode: Mode) -> Result<Vec<Figure>, Failure> {
     let cpus = two_cpus()?;
     let rounds = if mode == Mode::Control { 2 } else { 12 };
     let log = if mode == Mode::Control { 4 } else { 1 << 21 };
-    let layout = Layout { keys: KEYS, keys_per_object: 1, log };
+    let layout = Layout { keys: KEYS, keys_per_object: 1, log, takes_snapshots: false };
     let mut pairs = [
         (Pair::new("mvrlu", versions::clients(layout, 2)), true),
         (Pair::new("RLU", rlu::clients(KEYS, 2, Waiting::Spin)), true),

@@ -26,6 +26,8 @@ pub struct Layout {
     pub keys_per_object: u32,
     /// Slots of a thread's log.
     pub log: u32,
+    /// Whether each operation takes a snapshot, which it does not need.
+    pub takes_snapshots: bool,
 }
 
 /// Clients of a map of all keys to which nothing was added.
@@ -39,12 +41,12 @@ pub fn clients(layout: Layout, threads: u16) -> impl Iterator<Item = Versions> {
     let region = Region::owned(Mvrlu::region_len(shape, threads.into()));
     let all = Mvrlu::attach(region, seats.clone(), shape).expect("it has its size");
     let per_object = layout.keys_per_object;
-    let place = |number| (number / per_object, (number % per_object * WORDS) as usize);
+    let place = |number| (number / per_object, number % per_object * WORDS);
     let index: Arc<Index> = Arc::new(keys(layout.keys).zip((0..).map(place)).collect());
     (0..threads).map(move |thread| {
         let seat = seats.enter(thread).expect("there is a seat for each thread");
         let member = all.join(seat).expect("there is a seat for each thread");
-        let mut client = Versions { index: index.clone(), member, unreclaimed: 0 };
+        let mut client = Versions { index: index.clone(), member, layout, unreclaimed: 0 };
         if thread == 0 {
             keys(layout.keys).for_each(|key| client.change(key, |_| Value::of(key, 0)));
         }
@@ -53,26 +55,35 @@ pub fn clients(layout: Layout, threads: u16) -> impl Iterator<Item = Versions> {
 }
 
 /// The object of a key, and which word of it is the first of the value.
-type Index = HashMap<u64, (u32, usize), Mixes>;
+type Index = HashMap<u64, (u32, u32), Mixes>;
 
 /// A thread's way in.
 pub struct Versions {
     index: Arc<Index>,
     member: Member,
+    layout: Layout,
     /// Additions since the last reclaim.
     unreclaimed: u32,
 }
 
-fn read(section: &Section<'_>, (object, at): (u32, usize)) -> Value {
-    let word = |at| section.word(object, at).expect("the object is there");
+fn read(section: &Section<'_>, (object, at): (u32, u32)) -> Value {
+    let word = |at| section.word(object, at as usize).expect("the object is there");
     Value { count: word(at), seal: word(at + 1) }
 }
 
 impl Versions {
+    fn begin(&mut self) -> Section<'_> {
+        match self.layout.takes_snapshots {
+            true => self.member.begin(),
+            false => self.member.begin_newest(),
+        }
+    }
+
     fn change(&mut self, key: u64, change: impl Fn(Value) -> Value) {
         let (object, at) = self.index[&key];
+        let at = at as usize;
         loop {
-            let mut section = self.member.begin();
+            let mut section = self.begin();
             let written = section.write(object, |words| {
                 let value = change(Value { count: words.word(at), seal: words.word(at + 1) });
                 words.set(at, value.count);
@@ -97,8 +108,14 @@ impl Versions {
 
 impl Client for Versions {
     fn get(&mut self, key: u64) -> Value {
-        let place = self.index[&key];
-        read(&self.member.begin(), place)
+        let (object, at) = self.index[&key];
+        if self.layout.keys_per_object > 1 {
+            return read(&self.member.begin(), (object, at));
+        }
+        // One read, and so of one version.
+        let mut words = [0; WORDS as usize];
+        self.begin().read(object, &mut words).expect("the object is there");
+        Value { count: words[0], seal: words[1] }
     }
 
     fn add(&mut self, key: u64) {

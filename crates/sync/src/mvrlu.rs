@@ -9,7 +9,7 @@
 //!
 //! ```text
 //! line 0            word 0   the clock, less FIRST_CLOCK
-//! a line a seat     word 0   section: 0, ENTERING, or the clock of its snapshot
+//! a line a seat     word 0   section: 0, ENTERING, or a clock: older versions are not read
 //!                   word 1   log's end 63 | a set is open there 1
 //!                   word 2   log's begin: what is before it may be used again
 //!                   word 3   what is before it is in no chain any more, word 4 since which clock
@@ -45,6 +45,13 @@
 //! old as every snapshot, or older, is written back to the master, and the chain is cut behind the
 //! version above it; when every snapshot is younger than that, the slots are used again. A log that
 //! is full is [`Refused::Busy`]: nobody waits for a reader that does not end.
+//!
+//! # Without a snapshot
+//!
+//! What is about one object needs none ([`Member::begin_newest`]): its newest version is of one
+//! moment, too. Such a section says a clock that it knows instead of looking at it. It meets no
+//! version that was cut off before it began, as one that takes a snapshot; what was written back by
+//! one who saw its clock is not younger than that, and so is on the chain or cut off for it.
 //!
 //! Snapshots are isolated, not serialisable: two writers that read what the other changes may both
 //! commit. A writer that *holds* what it has read ([`Section::hold`]) has its reads as of its

@@ -23,6 +23,12 @@ pub(super) const ENTERING: u64 = 1;
 /// In a lock, in place of a copy's position: the versions of the object are being written back.
 pub(super) const RECLAIM: u32 = u32::MAX;
 
+/// In place of a snapshot's clock: the newest versions.
+const NEWEST: u64 = u64::MAX;
+
+/// Sections without a snapshot between two looks at the clock.
+const LOOKS_EVERY: u8 = 64;
+
 /// Words of an object before its data.
 pub(super) const HEADER: usize = 2;
 
@@ -93,7 +99,7 @@ impl Mvrlu {
     /// was about. One core has it at a time.
     pub fn join(&self, seat: Seat) -> Option<Member> {
         (usize::from(seat.number) < self.seats.len()).then(|| {
-            let mut member = Member { all: self.clone(), seat };
+            let mut member = Member { all: self.clone(), seat, known: self.now(), looks_in: 0 };
             member.recover();
             member
         })
@@ -248,6 +254,10 @@ pub(super) enum Version<'a> {
 pub struct Member {
     pub(super) all: Mvrlu,
     pub(super) seat: Seat,
+    /// What the clock was when it was last seen.
+    pub(super) known: u64,
+    /// Sections without a snapshot until it is looked at again.
+    looks_in: u8,
 }
 
 impl Member {
@@ -259,8 +269,26 @@ impl Member {
     /// Takes a snapshot, in which objects are read, and written until it is committed.
     #[inline]
     pub fn begin(&mut self) -> Section<'_> {
-        let clock = self.enter();
-        Section::new(self, clock)
+        self.known = self.enter();
+        Section::new(self, self.known)
+    }
+
+    /// Begins a section without a snapshot, for what is about one object: it reads of each the
+    /// newest version that there is then, so that words which are to be of one version are read by
+    /// one [`Section::read`]. What it has locked stays as it is. The clock is not looked at, which
+    /// is in a line that every writer writes.
+    #[inline]
+    pub fn begin_newest(&mut self) -> Section<'_> {
+        // A clock of long ago would keep old versions.
+        if self.looks_in == 0 {
+            (self.known, self.looks_in) = (self.all.now(), LOOKS_EVERY);
+        }
+        self.looks_in -= 1;
+        store(self.all.of_seat(self.seat.number, 0), self.known);
+        // As in `enter`: what was written back before is seen as that, and what is younger than
+        // the known clock is kept.
+        fence();
+        Section::new(self, NEWEST)
     }
 
     /// Begins to read; at which clock.

@@ -23,7 +23,7 @@ pub enum Refused {
 #[derive(Debug)]
 pub struct Section<'a> {
     member: &'a mut Member,
-    /// The snapshot's.
+    /// The snapshot's: versions that are younger are not read.
     clock: u64,
     /// Objects that were locked; zero if nothing is open.
     copies: u32,
@@ -37,9 +37,10 @@ impl<'a> Section<'a> {
         Section { member, clock, copies: 0, is_open: false, refused: None }
     }
 
-    /// When the snapshot was taken, by the clock that [`Section::commit`] tells.
+    /// When the snapshot was taken, by the clock that [`Section::commit`] tells; without one, some
+    /// time before the section began.
     pub fn clock(&self) -> u64 {
-        self.clock - FIRST_CLOCK
+        self.member.known - FIRST_CLOCK
     }
 
     /// Reads the words of an object from the first on, as many as `into` has room for: as the
@@ -168,13 +169,14 @@ impl<'a> Section<'a> {
     }
 
     /// Makes what was changed the newest versions, all in one moment; when that was. A section that
-    /// changed nothing ends with the snapshot's clock, and one that was refused a lock is aborted.
+    /// changed nothing ends with [its clock](Section::clock), and one that was refused a lock is
+    /// aborted.
     pub fn commit(mut self) -> Result<u64, Refused> {
         if let Some(refused) = self.refused {
             return Err(refused);
         }
         if !self.is_open {
-            return Ok(self.clock - FIRST_CLOCK);
+            return Ok(self.clock());
         }
         let all = &self.member.all;
         let head = self.log_end();
@@ -191,6 +193,7 @@ impl<'a> Section<'a> {
         let state = &all.slot(Place { seat, position: head })[0];
         store(state, COMMITTING);
         let clock = all.settled(state);
+        self.member.known = clock;
         self.close();
         Ok(clock - FIRST_CLOCK)
     }

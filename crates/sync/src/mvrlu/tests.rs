@@ -194,6 +194,54 @@ fn what_is_held_is_changed_by_nobody() {
     assert_eq!(other.commit(), Err(Refused::Conflict));
 }
 
+#[test]
+fn without_a_snapshot_the_newest_is_read_and_what_is_locked_stays() {
+    let world = world(1, SHAPE, 3);
+    let [mut writer, mut reader, mut other] = [0, 1, 2].map(|number| world.join(number));
+    let mut set = |object, value| {
+        let mut section = writer.begin_newest();
+        section.write(object, |words| words.set(0, value))?;
+        let committed = section.commit();
+        writer.reclaim();
+        committed
+    };
+    let (newest, mut locks) = (reader.begin_newest(), other.begin_newest());
+    for value in 1..10 {
+        assert!(set(0, value).is_ok());
+        assert_eq!(newest.word(0, 0), Ok(value));
+    }
+    locks.write(0, |words| words.set(0, words.word(0) + 1)).unwrap();
+    assert_eq!(set(0, 50), Err(Refused::Conflict));
+    assert_eq!(newest.word(0, 0), Ok(9), "it is not committed");
+    let clock = locks.commit().unwrap();
+    assert_eq!(newest.word(0, 0), Ok(10));
+    drop(newest);
+    assert!(other.begin_newest().clock() >= clock && reader.begin().clock() >= clock);
+}
+
+#[test]
+fn a_reader_without_snapshots_lets_old_versions_go() {
+    let world = world(1, Shape { objects: 1, words: 1, log: 16 }, 2);
+    let [mut writer, mut reader] = [0, 1].map(|number| world.join(number));
+    for value in 1..1_000 {
+        // Somebody reads all of the time, and looks at the clock only now and then.
+        let newest = reader.begin_newest();
+        let mut section = writer.begin_newest();
+        let written = section.write(0, |words| words.set(0, value));
+        let is_written = written.and_then(|()| section.commit()).is_ok();
+        assert!(newest.word(0, 0) == Ok(value) || !is_written);
+        writer.reclaim();
+    }
+    for _ in 0..64 {
+        reader.begin_newest();
+    }
+    let newest = reader.begin_newest();
+    writer.reclaim();
+    drop(newest);
+    writer.reclaim();
+    assert_eq!(writer.log_used(), 0, "a clock of long ago");
+}
+
 /// Two threads move money at full speed; the sum is the same in every snapshot.
 #[test]
 fn money_is_moved_and_never_lost() {

@@ -93,6 +93,73 @@ fn of_two_writers_none_loses_what_the_other_wrote() {
     });
 }
 
+/// One object of two words, whose newest version is read, and written, without a snapshot. Both
+/// members know the clock of before the first write.
+fn newest(is_waited_for: bool) {
+    const PAIR: Shape = Shape { objects: 1, words: 2, log: 4 };
+    let seats = seats(2);
+    let region = Region::owned(Mvrlu::region_len(PAIR, 2));
+    let all = Mvrlu::attach(region, seats.clone(), PAIR).expect("its size");
+    let (mut writer, mut reader) = (join(&seats, &all, 0), join(&seats, &all, 1));
+    let add = |member: &mut Member| {
+        let mut section = member.begin_newest();
+        section.write(0, |words| (0..2).for_each(|at| words.set(at, words.word(at) + 1)))?;
+        section.commit()
+    };
+    let read = |member: &mut Member| {
+        let section = member.begin_newest();
+        let mut words = [0; 2];
+        section.read(0, &mut words).expect("it is there");
+        let [a, b] = words;
+        assert_eq!(a, b, "torn version");
+        a
+    };
+    assert_eq!(read(&mut reader), 0);
+    add(&mut writer).expect("nobody else writes");
+    if !is_waited_for {
+        seats.clear(reader.seat());
+    }
+    let other = thread::spawn(move || {
+        writer.reclaim();
+        let added = add(&mut writer);
+        writer.reclaim();
+        writer.reclaim();
+        u64::from(added.is_ok()) + u64::from(add(&mut writer).is_ok())
+    });
+    assert!(read(&mut reader) >= 1, "lost update");
+    let added = other.join().unwrap();
+    assert_eq!(read(&mut reader), 1 + added, "lost update");
+}
+
+#[test]
+fn a_newest_version_is_whole() {
+    check(2, || newest(true));
+}
+
+#[test]
+fn of_two_newest_writers_none_loses_what_the_other_wrote() {
+    check(2, || {
+        let (seats, all) = world();
+        let (mut a, mut b) = (join(&seats, &all, 0), join(&seats, &all, 1));
+        let add = |member: &mut Member| {
+            let mut section = member.begin_newest();
+            section.write(0, |words| words.set(0, words.word(0) + 1)).is_ok()
+                && section.commit().is_ok()
+        };
+        let other = thread::spawn(move || add(&mut a));
+        let mine = u64::from(add(&mut b));
+        let its = u64::from(other.join().unwrap());
+        let sum = b.begin().word(0, 0);
+        assert_eq!(sum, Ok(mine + its), "lost update");
+    });
+}
+
+/// A reader of a newest version for whom nobody waits.
+#[test]
+fn control_a_newest_version_for_whom_nobody_waits() {
+    must_fail("torn version", || newest(false));
+}
+
 /// A writer dies after so many stores of a set and of its writing back; whether it did. Its next
 /// life and a survivor go on.
 fn writer_dies(stores: u32, clears: bool, returns: bool) -> bool {
