@@ -69,7 +69,8 @@ pub fn run(mode: Mode) -> Result<Vec<Figure>, Failure> {
     Ok(vec![Figure::with_ratio("sync-spread", "ms", ms(0), peer, times.ratio(0, 1), target)])
 }
 
-/// Does a piece; something that only who has done it knows.
+/// Does a piece; something that only who has done it knows. It is the same code for all.
+#[inline(never)]
 fn work(piece: u32) -> u64 {
     let step = |state: u64| state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
     (0..STEPS / u64::from(piece + 1)).fold(piece.into(), |state, _| black_box(step(state)))
