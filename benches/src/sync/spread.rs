@@ -27,7 +27,7 @@ const STEPS: u64 = 1_500_000;
 
 /// See the module.
 pub fn run(mode: Mode) -> Result<Vec<Figure>, Failure> {
-    let rounds = if mode == Mode::Control { 15 } else { 60 };
+    let rounds = if mode == Mode::Control { 7 } else { 60 };
     let length = Length { rounds, warm_up: 1, timed: 1 };
     let all = |_, each: &mut dyn FnMut(u32)| (0..PIECES).for_each(each);
     let halves = |side, each: &mut dyn FnMut(u32)| {
