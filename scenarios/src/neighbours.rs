@@ -131,6 +131,17 @@ async fn check<M: Machine>(core: &Core<M>, findings: &Findings, bytes: u64) -> C
     let names: Vec<&str> = states.iter().map(|it| &*it.name).collect();
     findings.check(names == [SERVER, UNRULY], format_args!("{names:?} are there"));
     let number = states.first().map_or(0, |it| it.number);
+    // What each has had of the core is told apart: one is called, the other one loops.
+    if let [server, unruly] = &states[..] {
+        let calls = server.system_calls >= CALLS && unruly.system_calls < CALLS;
+        findings.check(calls, format_args!("who has called the kernel? {states:?}"));
+        let have = server.memory_bytes > 0 && unruly.memory_bytes > 0;
+        findings.check(have, format_args!("one has no memory: {states:?}"));
+        let fits = server.busy_us + unruly.busy_us <= server.since_us;
+        findings.check(fits, format_args!("they had more than the core: {states:?}"));
+        findings.figure("server_busy_us", server.busy_us);
+        findings.figure("unruly_busy_us", unruly.busy_us);
+    }
     core.stop_package(worker, PackageId(number)).await?;
     let states = settled(core, &packages, |all| {
         all.first().is_some_and(|it| it.begun == 2 && it.state == PackagePhase::Runs)

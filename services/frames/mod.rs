@@ -283,6 +283,9 @@ mod tests {
             former: None,
             said: String::new(),
             uses_frames,
+            memory_bytes: 0,
+            busy_us: 0,
+            system_calls: 0,
         };
         assert!(may_have(&package(true, PackagePhase::Runs)));
         assert!(!may_have(&package(false, PackagePhase::Runs)));

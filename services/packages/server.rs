@@ -109,7 +109,9 @@ impl Server {
 
     /// How it stands.
     pub fn state(&self) -> PackageState {
-        let number = self.running.borrow().as_ref().map(|it| it.id());
+        let running = self.running.borrow();
+        let number = running.as_ref().map(|it| it.id());
+        let usage = running.as_ref().map(|it| it.usage()).unwrap_or_default();
         let now = self.stl.host().now();
         let former = self.former_until(now).map(|(code, _)| code.source);
         let state = match (self.is_stopped.get(), number) {
@@ -126,7 +128,10 @@ impl Server {
             since_us: now.since(self.since.get()).as_micros() as u64,
             former,
             said: self.said.borrow().clone(),
-            uses_frames: self.running.borrow().as_ref().is_some_and(|it| it.uses_frames()),
+            uses_frames: running.as_ref().is_some_and(|it| it.uses_frames()),
+            memory_bytes: usage.memory_bytes,
+            busy_us: usage.busy.as_micros() as u64,
+            system_calls: usage.system_calls,
         }
     }
 

@@ -10,7 +10,8 @@ use super::session::Session;
 use crate::failure::Failure;
 use crate::switch::control::Client;
 
-pub use gather::{CoreStatus, Gatherer, NodeStatus};
+pub use gather::{CoreStatus, Gatherer, NodeStatus, PackageStatus};
+pub use show::memory;
 
 /// Prints the state of every node.
 pub fn run(options: &Query) -> Result<(), Failure> {

@@ -27,6 +27,12 @@ pub struct PackageState {
     pub said: String,
     /// Whether its manifest says that it uses frames of the network.
     pub uses_frames: bool,
+    /// Bytes of memory of its own.
+    pub memory_bytes: u64,
+    /// How long its turns were since it has begun last, in microseconds.
+    pub busy_us: u64,
+    /// Its system calls since it has begun last.
+    pub system_calls: u64,
 }
 
 /// What a package does that has a core.

@@ -44,7 +44,7 @@ use nile_package::{Image, Manifest};
 use nile_platform::board::Keep;
 use nile_platform::{Hosting, Machine};
 use nile_stl::Allowance;
-pub use nile_stl::node::PackageLimits;
+pub use nile_stl::node::{PackageLimits, PackageUsage};
 use nile_sync::{Flag, Notify};
 
 use crate::control::Request;
@@ -271,6 +271,16 @@ impl<M: Machine> Package<M> {
     /// What it may have.
     pub(crate) fn limits(&self) -> &PackageLimits {
         &self.0.limits
+    }
+
+    /// What it has now, and has had of its core.
+    pub fn usage(&self) -> PackageUsage {
+        let Running { space, counters, .. } = &*self.0;
+        PackageUsage {
+            memory_bytes: space.used(),
+            busy: counters.busy.get(),
+            system_calls: counters.calls.get().iter().sum(),
+        }
     }
 
     /// How many buffers of the pool it has.

@@ -319,6 +319,9 @@ pub trait RunningPackage {
     /// Whether its manifest says that it uses frames of the network.
     fn uses_frames(&self) -> bool;
 
+    /// What it has now, and has had of its core since it began.
+    fn usage(&self) -> PackageUsage;
+
     /// It gets no more calls to its services; if it stays, its next incarnation gets them.
     fn pause(&self);
 
@@ -327,6 +330,17 @@ pub trait RunningPackage {
 
     /// Waits until it has ended and everything that it had is given back. It may be asked again.
     fn ended(&self) -> LocalFuture<'static, PackageEnd>;
+}
+
+/// What a package has now, and has had of its core since it began.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct PackageUsage {
+    /// Bytes of memory of its own.
+    pub memory_bytes: u64,
+    /// How long its turns were.
+    pub busy: Duration,
+    /// Its system calls.
+    pub system_calls: u64,
 }
 
 /// How a package ended.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use nile_abi::{CoreId, Generation, NodeId};
 use nile_gossip::State;
 use nile_interfaces::core_manager::{CoreManagerClient, CoreStatistics};
+use nile_interfaces::packages::{PackageState, PackagesClient};
 use nile_kernel::report::Report;
 use nile_stl::{Client, all};
 use serde::Serialize;
@@ -17,8 +18,9 @@ use crate::failure::Failure;
 use crate::peer::call::CallFailed;
 use crate::peer::known::{self, Target};
 
-/// The service that knows the cores of a node.
+/// The service that knows the cores of a node, and that which knows the packages of a core.
 const SERVICE: &str = CoreManagerClient::INTERFACE.name;
+const PACKAGES: &str = PackagesClient::INTERFACE.name;
 
 /// A node as tools show it.
 #[derive(Clone, Debug, Serialize)]
@@ -71,8 +73,27 @@ pub struct CoreStatus {
     pub sleeps: u64,
     /// System calls of its packages.
     pub system_calls: u64,
+    /// The packages that stay on it; `None` if it is a worker that does not say.
+    pub packages: Option<Vec<PackageStatus>>,
     /// The services that it offers.
     pub services: Vec<String>,
+}
+
+/// A package that stays on a core, as tools show it.
+#[derive(Clone, Debug, Serialize)]
+pub struct PackageStatus {
+    /// What it is called.
+    pub name: String,
+    /// What it does.
+    pub state: String,
+    /// How often it has begun.
+    pub begun: u32,
+    /// Bytes of memory of its own.
+    pub memory_bytes: u64,
+    /// How long its turns were since it has begun last, in microseconds.
+    pub busy_us: u64,
+    /// Its system calls since then.
+    pub system_calls: u64,
 }
 
 /// One who asks, again and again if need be.
@@ -196,6 +217,32 @@ impl Gatherer {
         for (place, _) in asked {
             self.complete(&mut nodes[*place]);
         }
+        self.ask_for_packages(nodes)
+    }
+
+    /// Fills in the packages of the cores. One that does not answer may just leave.
+    fn ask_for_packages(&mut self, nodes: &mut [NodeStatus]) -> Result<(), Failure> {
+        let instances = known::instances(self.session.peer.known());
+        let services = instances.into_iter().filter(|(_, it)| it.name == PACKAGES);
+        let targets: Vec<Target> = services.map(|it| it.0).collect();
+        let mut asked = Vec::new();
+        for node in nodes {
+            let id = node.node;
+            for core in &mut node.cores {
+                let is_it = |it: &&Target| (it.node, it.core.0) == (id, core.id);
+                match targets.iter().find(is_it) {
+                    Some(target) => asked.push((*target, core)),
+                    None => core.packages = Some(Vec::new()),
+                }
+            }
+        }
+        let ends = self.session.peer.work(self.session.patience, async |clients| {
+            let ask = async |target| clients.at::<PackagesClient>(target).list().await;
+            all(asked.iter().map(|(target, _)| ask(*target))).await
+        })?;
+        for ((_, core), end) in asked.into_iter().zip(ends) {
+            core.packages = end.ok().map(|all| all.into_iter().map(PackageStatus::from).collect());
+        }
         Ok(())
     }
 
@@ -267,7 +314,22 @@ impl From<CoreStatistics> for CoreStatus {
             turns: said.turns,
             sleeps: said.sleeps,
             system_calls: said.system_calls,
+            packages: None,
             services: Vec::new(),
+        }
+    }
+}
+
+/// What a core says about one of its packages.
+impl From<PackageState> for PackageStatus {
+    fn from(said: PackageState) -> PackageStatus {
+        PackageStatus {
+            name: said.name,
+            state: said.state.name().into(),
+            begun: said.begun,
+            memory_bytes: said.memory_bytes,
+            busy_us: said.busy_us,
+            system_calls: said.system_calls,
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{CoreStatus, NodeStatus};
+use super::{CoreStatus, NodeStatus, PackageStatus};
 use crate::table;
 
-/// The nodes, and the cores of each, in tables.
+/// The nodes, the cores of each, and the packages that stay on those, in tables.
 pub fn describe(nodes: &[NodeStatus]) -> String {
     let mut rows = vec![["node", "state", "machine", "generation"].map(String::from).to_vec()];
     for node in nodes {
@@ -40,7 +40,39 @@ pub fn describe(nodes: &[NodeStatus]) -> String {
         text.push('\n');
         text.push_str(&table::columns("", &rows));
     }
+    let title = ["core", "package", "state", "begun", "memory", "busy", "system calls"];
+    let mut rows = vec![title.map(String::from).to_vec()];
+    for node in nodes {
+        for core in &node.cores {
+            let place = format!("{}.c{}", node.name, core.id);
+            match &core.packages {
+                Some(packages) => rows.extend(packages.iter().map(|it| package(&place, it))),
+                None => rows.push(vec![place, "unknown".into()]),
+            }
+        }
+    }
+    if rows.len() > 1 {
+        text.push('\n');
+        text.push_str(&table::columns("", &rows));
+    }
     text
+}
+
+fn package(core: &str, package: &PackageStatus) -> Vec<String> {
+    vec![
+        core.into(),
+        package.name.clone(),
+        package.state.clone(),
+        package.begun.to_string(),
+        memory(package.memory_bytes),
+        format!("{:.1} s", package.busy_us as f64 / 1e6),
+        package.system_calls.to_string(),
+    ]
+}
+
+/// A package's memory, as people read it.
+pub fn memory(bytes: u64) -> String {
+    format!("{} KiB", bytes >> 10)
 }
 
 fn row(node: &str, core: &CoreStatus) -> Vec<String> {

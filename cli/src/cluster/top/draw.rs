@@ -1,5 +1,6 @@
 //! What `nile top` draws: a line for the cluster, and a row for each core with what it has done
-//! since the last sample.
+//! since the last sample. Below each core are the packages that stay on it; their load is the part
+//! of the time that was theirs.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use ratatui::text::Line;
 use ratatui::widgets::{Cell, Row, Table};
 
 use super::Sample;
-use crate::cluster::status::CoreStatus;
+use crate::cluster::status::{CoreStatus, PackageStatus, memory};
 
 /// The last two samples, and what of them is in view.
 #[derive(Default)]
@@ -78,6 +79,10 @@ impl View {
         for node in &sample.nodes {
             for core in &node.cores {
                 rows.push((self.row(&node.name, core), Color::Reset));
+                let packages = core.packages.iter().flatten();
+                rows.extend(
+                    packages.map(|it| (self.package(&node.name, core.id, it), Color::Cyan)),
+                );
             }
             if node.cores.is_empty() {
                 let reason = node.error.clone().unwrap_or_default();
@@ -87,23 +92,39 @@ impl View {
         rows
     }
 
+    /// A core, as it was in the sample before.
+    fn before(&self, node: &str, core: u16) -> Option<&CoreStatus> {
+        let node = self.before.as_ref()?.nodes.iter().find(|it| it.name == node)?;
+        node.cores.iter().find(|it| it.id == core)
+    }
+
+    /// How much a count has grown in a second.
+    fn rate(&self, now: u64, then: Option<u64>) -> Option<u64> {
+        let at = |sample: &Option<Sample>| sample.as_ref().map(|it| it.at);
+        let seconds = (at(&self.last)? - at(&self.before)?).as_secs_f64();
+        // Counts begin anew with a node, and with a package.
+        let grown = now.checked_sub(then?).filter(|_| seconds > 0.0)?;
+        Some((grown as f64 / seconds).round() as u64)
+    }
+
+    /// A package, in the columns of its core.
+    fn package(&self, node: &str, core: u16, now: &PackageStatus) -> Vec<String> {
+        let packages = self.before(node, core).and_then(|it| it.packages.as_ref());
+        let then = packages.into_iter().flatten().find(|it| it.name == now.name);
+        let busy = self.rate(now.busy_us, then.map(|it| it.busy_us));
+        let calls = self.rate(now.system_calls, then.map(|it| it.system_calls));
+        let mut row = vec![String::new(); COLUMNS.len()];
+        row[1] = format!("  {}", now.name);
+        row[2] = now.state.clone();
+        row[3] = cell(busy.map(|it| it / 10_000));
+        row[6] = cell(calls);
+        row[7] = memory(now.memory_bytes);
+        row
+    }
+
     fn row(&self, node: &str, core: &CoreStatus) -> Vec<String> {
-        let before = self.before.as_ref().and_then(|sample| {
-            let node = sample.nodes.iter().find(|it| it.name == node)?;
-            node.cores.iter().find(|it| it.id == core.id)
-        });
-        let seconds = match (&self.last, &self.before) {
-            (Some(last), Some(before)) => (last.at - before.at).as_secs_f64(),
-            _ => 0.0,
-        };
-        let rate = |now: u64, then: Option<u64>| match then {
-            // Counts begin anew with a node.
-            Some(then) if now >= then && seconds > 0.0 => {
-                Some(((now - then) as f64 / seconds).round() as u64)
-            }
-            _ => None,
-        };
-        let cell = |rate: Option<u64>| rate.map_or_else(String::new, |it| it.to_string());
+        let before = self.before(node, core.id);
+        let rate = |now, then| self.rate(now, then);
         let interrupts: BTreeMap<String, u64> = core
             .interrupts
             .iter()
@@ -130,6 +151,10 @@ impl View {
     }
 }
 
+fn cell(rate: Option<u64>) -> String {
+    rate.map_or_else(String::new, |it| it.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,6 +178,14 @@ mod tests {
             turns: 100 + ticks,
             sleeps: 7,
             system_calls: 0,
+            packages: Some(vec![PackageStatus {
+                name: "web".into(),
+                state: "runs".into(),
+                begun: 1,
+                memory_bytes: 3 << 20,
+                busy_us: ticks * 10_000,
+                system_calls: ticks * 12,
+            }]),
             services: vec![],
         };
         let node = NodeStatus {
@@ -169,7 +202,7 @@ mod tests {
     }
 
     fn screen(view: &View) -> String {
-        let mut terminal = Terminal::new(TestBackend::new(130, 5)).unwrap();
+        let mut terminal = Terminal::new(TestBackend::new(130, 6)).unwrap();
         terminal.draw(|frame| view.draw(frame)).unwrap();
         terminal.backend().to_string()
     }
@@ -185,6 +218,9 @@ mod tests {
             assert!(shown.contains(part), "{part:?} is not in\n{shown}");
         }
         assert!(!shown.contains("doorbell"), "nothing came of it:\n{shown}");
+        let package = shown.lines().find(|line| line.contains("  web")).unwrap();
+        let words: Vec<&str> = package.split_whitespace().collect();
+        assert!(words.ends_with(&["web", "runs", "10", "120", "3072", "KiB\""]), "{package}");
         view.take(sample(start + Duration::from_secs(3), 0, false));
         view.scroll(-5);
         let shown = screen(&view);

@@ -96,7 +96,30 @@ fn beside(place: &Place) {
     refused(start(&["--on", "n2.c2"]), "keeper has this core; --share runs unruly beside");
     refused(start(&["--share"]), "--on");
     start(&["--on", "n2.c2", "--share"]).expect(0);
+    shown(place);
     refused(place.run(&["package", "stop", "n2.c2"]), "name one: n2.c2/keeper, n2.c2/unruly");
     refused(place.run(&["package", "stop", "n2.c2/none"]), "has keeper and unruly, and not none");
     place.run(&["package", "stop", "n2.c2/unruly"]).expect(0);
+}
+
+/// What the two that share n2.c2 have and have used is in the state of the cluster.
+fn shown(place: &Place) {
+    let status = place.json(&["status"]);
+    let packages = |node: usize, core: usize| {
+        let core = &status["nodes"][node]["cores"][core];
+        core["packages"].as_array().cloned().unwrap_or_else(|| panic!("no packages: {core}"))
+    };
+    let both = packages(1, 2);
+    let names: Vec<&str> = both.iter().filter_map(|it| it["name"].as_str()).collect();
+    assert_eq!(names, ["keeper", "unruly"]);
+    let [keeper, unruly] = &both[..] else { panic!("{both:?}") };
+    assert!(keeper["memory_bytes"].as_u64() >= Some(1) && keeper["state"] == "runs", "{keeper}");
+    assert!(keeper["system_calls"].as_u64() >= Some(1), "{keeper}");
+    assert!(unruly["busy_us"].as_u64() >= Some(1), "it loops: {unruly}");
+    assert!(packages(0, 2).is_empty() && packages(1, 0).is_empty());
+    let text = place.run(&["status"]).expect(0).out;
+    for name in ["keeper", "unruly"] {
+        let row = |it: &&str| it.starts_with("n2.c2") && it.contains(name) && it.contains("KiB");
+        assert_eq!(text.lines().filter(row).count(), 1, "{text}");
+    }
 }

@@ -93,6 +93,11 @@ impl<M: Machine> Space<M> {
         self.slot
     }
 
+    /// The bytes that the package has.
+    pub fn used(&self) -> u64 {
+        self.used.get()
+    }
+
     /// The most bytes that the package had at once.
     pub fn most_used(&self) -> u64 {
         self.most_used.get()

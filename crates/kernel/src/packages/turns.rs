@@ -37,6 +37,8 @@ pub(super) struct Counters {
     pub calls: Cell<[u64; CALLS]>,
     pub bad: Cell<u64>,
     pub interruptions: Cell<u64>,
+    /// How long its turns were.
+    pub busy: Cell<Duration>,
 }
 
 impl Counters {
@@ -146,7 +148,10 @@ impl<M: Machine> Package<M> {
             let record = core.machine.board().record(core.id());
             let until = stretch.turn_ends(core);
             record.set_hosting(Hosting::Turn);
+            let began = core.now();
             let exit = self.0.space.with_user(|user| user.run(answer, until));
+            let busy = &self.0.counters.busy;
+            busy.set(busy.get() + core.now().since(began));
             record.set_hosting(Hosting::Package);
             let Ok(exit) = exit else { return Ended::Stopped };
             match exit {

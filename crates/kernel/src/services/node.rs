@@ -20,8 +20,8 @@ use nile_platform::{Cause, Domains, Grant, Machine, Manager, Outcome, Queue, Sea
 use nile_stl::LocalFuture;
 use nile_stl::node::{
     self, Buffer, CoreState, DeviceLine, DrivenInterface, Line, Member, Memory, Node, NodeFuture,
-    PackageEnd, PackageLimits, PackageSource, Pool, PoolDisk, Region, RunningPackage, Stay,
-    TimerSource, TimerState,
+    PackageEnd, PackageLimits, PackageSource, PackageUsage, Pool, PoolDisk, Region, RunningPackage,
+    Stay, TimerSource, TimerState,
 };
 
 use super::desk::Desk;
@@ -362,6 +362,10 @@ impl<M: Machine> RunningPackage for Hosted<M> {
 
     fn uses_frames(&self) -> bool {
         self.package.uses_frames()
+    }
+
+    fn usage(&self) -> PackageUsage {
+        self.package.usage()
     }
 
     fn pause(&self) {
