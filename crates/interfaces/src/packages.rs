@@ -29,7 +29,7 @@ pub struct PackageState {
     pub uses_frames: bool,
     /// Bytes of memory of its own.
     pub memory_bytes: u64,
-    /// How long its turns were since it has begun last, in microseconds.
+    /// How long it had the core since it has begun last, in microseconds.
     pub busy_us: u64,
     /// Its system calls since it has begun last.
     pub system_calls: u64,

@@ -337,7 +337,7 @@ pub trait RunningPackage {
 pub struct PackageUsage {
     /// Bytes of memory of its own.
     pub memory_bytes: u64,
-    /// How long its turns were.
+    /// How long it had the core, with what the kernel did there for its system calls.
     pub busy: Duration,
     /// Its system calls.
     pub system_calls: u64,

@@ -90,7 +90,7 @@ pub struct PackageStatus {
     pub begun: u32,
     /// Bytes of memory of its own.
     pub memory_bytes: u64,
-    /// How long its turns were since it has begun last, in microseconds.
+    /// How long it had the core since it has begun last, in microseconds.
     pub busy_us: u64,
     /// Its system calls since then.
     pub system_calls: u64,

@@ -5,6 +5,8 @@
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::fmt;
+use core::future::poll_fn;
+use core::pin::pin;
 use core::str;
 use core::time::Duration;
 
@@ -37,7 +39,7 @@ pub(super) struct Counters {
     pub calls: Cell<[u64; CALLS]>,
     pub bad: Cell<u64>,
     pub interruptions: Cell<u64>,
-    /// How long its turns were.
+    /// How long it had the core.
     pub busy: Cell<Duration>,
 }
 
@@ -134,8 +136,22 @@ impl<M: Machine> Package<M> {
         Silence { most: stays.and_then(|manifest| manifest.answers()), since: None }
     }
 
-    /// Runs a loaded package until it ends.
+    /// Runs a loaded package until it ends, and counts how long it has the core. The clock is read
+    /// when the package gets the core and when it lets go of it, and not for each system call.
     pub(super) async fn take_turns(&self, calls: &impl Calls<M>) -> Ended {
+        let core = &self.0.core;
+        let busy = &self.0.counters.busy;
+        let mut turns = pin!(self.turns(calls));
+        let counted = poll_fn(|context| {
+            let began = core.now();
+            let ended = turns.as_mut().poll(context);
+            busy.set(busy.get() + core.now().since(began));
+            ended
+        });
+        counted.await
+    }
+
+    async fn turns(&self, calls: &impl Calls<M>) -> Ended {
         let core = &self.0.core;
         let mut answer = Answer::ok(0);
         let mut since_pass = 0;
@@ -148,10 +164,7 @@ impl<M: Machine> Package<M> {
             let record = core.machine.board().record(core.id());
             let until = stretch.turn_ends(core);
             record.set_hosting(Hosting::Turn);
-            let began = core.now();
             let exit = self.0.space.with_user(|user| user.run(answer, until));
-            let busy = &self.0.counters.busy;
-            busy.set(busy.get() + core.now().since(began));
             record.set_hosting(Hosting::Package);
             let Ok(exit) = exit else { return Ended::Stopped };
             match exit {
