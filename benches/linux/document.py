@@ -31,7 +31,7 @@ def document(
     uninterrupted = [it.guest.name for it in nodes if it.guest.tuning.get("uninterrupted")]
     targets = judge.judge(ours, theirs, uninterrupted)
     failed = [f"{it.guest.name}: {it.failed}" for it in entries if it.failed]
-    common = {name: tables[name] for name in ("machine", "sort", "fwq")}
+    common = {name: tables[name] for name in ("machine", "sort", "fwq", "switch")}
     return {
         "benchmark": "linux",
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -70,6 +70,7 @@ def guest(entry: Entry, ours: judge.Measured | None) -> dict[str, Any]:
         "turns": [
             {"sort": asdict(turn.sort)}
             | ({"noise_interrupts": turn.noise.interrupts} if turn.noise else {})
+            | ({"switch": asdict(turn.switch)} if turn.switch else {})
             for turn in entry.turns
         ],
     }
@@ -95,6 +96,8 @@ def recorded(result: Mapping[str, Any]) -> list[Figure]:
             if it["noise"]:
                 quantum = it["noise"]["p999"] / 1000
                 made.append(Figure(f"{it['title']}: quantum 99.9%", quantum, "ms"))
+            if it["switch"]:
+                made.append(Figure(f"{it['title']}: token", it["switch"]["passed"], "us"))
     for it in result["targets"]:
         missed = "" if it["met"] else "target missed"
         made.append(Figure(f"{it['name']}: {it['of']}", it["value"], "", missed))

@@ -71,11 +71,21 @@ class Noise:
 
 
 @dataclass(frozen=True)
+class Switch:
+    """A token between two programs of one core, in microseconds: a pass, and the switch alone,
+    where that can be told."""
+
+    passed: float
+    alone: float | None
+
+
+@dataclass(frozen=True)
 class Turn:
-    """What was measured in a guest's turn. Of several machines noise is not measured."""
+    """What was measured in a guest's turn. Of several machines the sort alone is measured."""
 
     sort: Sort
     noise: Noise | None
+    switch: Switch | None = None
 
 
 @dataclass(frozen=True)
@@ -176,7 +186,7 @@ class Linux(Guest):
     def line(self, task: Task, number: int) -> str:
         """The kernel's command line, in the machine with this number, from 1."""
         said = {
-            "work": "sort" if self.place.nodes > 1 else "sort,fwq",
+            "work": "sort" if self.place.nodes > 1 else "sort,fwq,switch",
             "nodes": self.place.nodes,
             "node": number,
             "records": task.records,
@@ -186,6 +196,8 @@ class Linux(Guest):
             "checks": self.tuning["checks"],
             "quanta": task.quanta,
             "steps": self.place.tuning["fwq"]["steps"],
+            "rounds": self.place.tuning["switch"]["rounds"],
+            "times": self.place.tuning["switch"]["times"],
         }
         ours = " ".join(f"nile.{name}={value}" for name, value in said.items())
         return " ".join(filter(None, [SAYS, self.tuning["append"], ours]))
@@ -247,7 +259,8 @@ def linux_turn(said: Sequence[dict[str, Any]], task: Task) -> Turn:
     if records != task.records:
         raise WrongOutput(f"{records} records of {task.records}")
     seconds = max(it["seconds"] for it in done)
-    return Turn(Sort(seconds, records, made, linux_counts(done)), linux_noise(said))
+    sort = Sort(seconds, records, made, linux_counts(done))
+    return Turn(sort, linux_noise(said), linux_switch(said))
 
 
 def linux_counts(done: Sequence[dict[str, Any]]) -> Counts:
@@ -284,6 +297,12 @@ def linux_noise(said: Sequence[dict[str, Any]]) -> Noise | None:
     interrupts = {cause: it[cpu] for cause, it in noise["counts"]["interrupts"].items() if it[cpu]}
     rate = noise["cycles_per_second"] / 1e6
     return Noise([time / rate for time in noise["times"]], interrupts)
+
+
+def linux_switch(said: Sequence[dict[str, Any]]) -> Switch | None:
+    """The token between two processes, if one machine has measured it."""
+    switch = said[0].get("switch")
+    return Switch(switch["pass_ns"] / 1000, switch["switch_ns"] / 1000) if switch else None
 
 
 def added(checksums: Iterable[str]) -> str:

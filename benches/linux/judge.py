@@ -5,10 +5,14 @@ from dataclasses import dataclass
 from statistics import mean, median
 
 from harness.target import Target
-from linux.guests import Counts, Noise, Turn
+from linux.guests import Counts, Noise, Switch, Turn
 
 # A node's time is to be at most so many times that of the fastest Linux.
 TIME = 1.0
+
+# A pass of a token between two packages is to take at most so many times the least switch of Linux's
+# alone: what `lat_ctx` calls its time, from which the pipes' own is taken off.
+SWITCH = 0.5
 
 # So many interrupts a worker may have in a sort, of a node whose workers are promised to have none.
 INTERRUPTS = 0.0
@@ -45,6 +49,7 @@ class Measured:
     system_calls: float | None
     copied_bytes: float | None
     noise: Quanta | None
+    switch: Switch | None
 
 
 def measured(turns: Sequence[Turn]) -> Measured:
@@ -60,7 +65,16 @@ def measured(turns: Sequence[Turn]) -> Measured:
         system_calls=known(counts, "system_calls"),
         copied_bytes=known(counts, "copied_bytes"),
         noise=quanta(noises) if noises else None,
+        switch=switch([turn.switch for turn in turns if turn.switch]),
     )
+
+
+def switch(switches: Sequence[Switch]) -> Switch | None:
+    """The medians of all turns."""
+    if not switches:
+        return None
+    alone = [it.alone for it in switches if it.alone is not None]
+    return Switch(median(it.passed for it in switches), median(alone) if alone else None)
 
 
 def known(counts: Sequence[Counts], name: str) -> float | None:
@@ -112,6 +126,12 @@ def judge(
         ratio = node.seconds / linux[fastest].seconds
         of = f"{name}'s / that of {fastest}, the fastest"
         targets.append(Target("time", of, ratio, f"at most {TIME:g}", ratio <= TIME))
+    switches = [it.switch.alone for it in linux.values() if it.switch and it.switch.alone]
+    for name, node in ours.items() if switches else ():
+        if node.switch:
+            ratio = node.switch.passed / min(switches)
+            of = f"{name}'s pass of a token / the least switch of a Linux alone"
+            targets.append(Target("switch", of, ratio, f"at most {SWITCH:g}", ratio <= SWITCH))
     for name in filter(ours.__contains__, uninterrupted):
         node = ours[name]
         words = f"at most {INTERRUPTS:g}"

@@ -16,6 +16,7 @@ from linux.guests import (
     Noise,
     Place,
     Sort,
+    Switch,
     Task,
     Turn,
     WrongOutput,
@@ -27,6 +28,10 @@ from linux.guests import (
 # are ticked.
 HINDERED_SECONDS = 8.0
 TICKS = 100
+
+
+# And how often a token goes between two packages beside a third one, which loops.
+TIMES = 20
 
 
 # The node, and the core's number in it.
@@ -55,9 +60,10 @@ class NileOs(Guest):
         self.begin(task)
         try:
             sort = self.sort(task)
-            return Turn(sort, self.noise(task) if self.place.nodes == 1 else None)
+            noise = self.noise(task) if self.place.nodes == 1 else None
         finally:
             self.do("down")
+        return Turn(sort, noise, self.switch(task) if noise else None)
 
     def begin(self, task: Task) -> None:
         text = f"{self.tuning['config']}\n[roles]\n{roles(self.place)}\n"
@@ -119,6 +125,20 @@ class NileOs(Guest):
         busy = max(workers_of(after), key=lambda core: calls[core])
         causes = {cause: one[0] for cause, one in interrupts(before, after, [busy]).items()}
         return Noise(times, causes)
+
+    def switch(self, task: Task) -> Switch:
+        """A token between two packages of one worker, in the same machine once more."""
+        table = self.place.tuning["switch"]
+        times, beside = (TIMES, 1) if self.control else (table["times"], 0)
+        program = f"switch-cost rounds={table['rounds']} times={times} beside={beside}"
+        config = self.crew.folder / "node.toml"
+        machine = ["--machine", "qemu", "--cores", str(self.place.cores)]
+        machine += ["--memory", self.memory(task), "--config", config]
+        said = json.loads(self.do("boot", *machine, "--program", program, "--json"))
+        if not said["program"]["passed"]:
+            raise CommandFailed(f"switch-cost failed: {said['program']['failures']}")
+        # In hundredths of a nanosecond.
+        return Switch(said["program"]["figures"]["switch"] / 1e5, None)
 
     def job(self, package: str, *words: str | Path) -> dict[str, Any]:
         """Runs a job of the project; gives what `nile run` says of it."""

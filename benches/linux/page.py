@@ -33,6 +33,7 @@ def whole_page(result: dict[str, Any], plot: str) -> str:
         table(["guest", *text.SORT[1:]], [text.sort_row(one) for one in result["guests"]]),
         paragraph(text.sort_explanation()),
         *([] if not ran else noise(ran, plot)),
+        *switches(text.with_switch(result)),
         "<h2>Targets</h2>",
         table(["target", "of", "is", "must be", ""], verdicts),
         problems(result["problems"]),
@@ -42,6 +43,16 @@ def whole_page(result: dict[str, Any], plot: str) -> str:
         preformatted(json.dumps(result, indent=1)),
     ]
     return page("NileOS beside Linux", parts)
+
+
+def switches(ran: list[dict[str, Any]]) -> list[str]:
+    if not ran:
+        return []
+    return [
+        "<h2>Switches</h2>",
+        table(["guest", *text.SWITCH[1:]], [text.switch_row(one) for one in ran]),
+        paragraph(text.switch_explanation()),
+    ]
 
 
 def noise(ran: list[dict[str, Any]], plot: str) -> list[str]:

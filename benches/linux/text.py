@@ -8,6 +8,8 @@ SORT = ["", "sort", "all runs", "x NileOS", "interrupts", "at work", "switches",
 SORT += ["copied"]
 NOISE = ["", "least", "median", "99 %", "99.9 %", "most", "lost", "interrupts/s"]
 
+SWITCH = ["", "a pass", "the switch alone"]
+
 UNKNOWN = "unknown"
 
 # How many machines share a sort.
@@ -21,6 +23,7 @@ def text(result: dict[str, Any]) -> str:
         columns([SORT, *map(sort_row, result["guests"])]),
         sort_explanation(),
         *noise(result),
+        *switch(result),
         targets(result),
         setups(result),
     ]
@@ -31,6 +34,30 @@ def noise(result: dict[str, Any]) -> list[str]:
     """The quanta, if any were measured."""
     rows = [noise_row(one) for one in with_noise(result)]
     return [columns([NOISE, *rows]), noise_explanation()] if rows else []
+
+
+def switch(result: dict[str, Any]) -> list[str]:
+    """The switches, if any were measured."""
+    rows = [switch_row(one) for one in with_switch(result)]
+    return [columns([SWITCH, *rows]), switch_explanation()] if rows else []
+
+
+def with_switch(result: dict[str, Any]) -> list[dict[str, Any]]:
+    return [one for one in result["guests"] if one.get("switch")]
+
+
+def switch_row(one: dict[str, Any]) -> list[str]:
+    passed, alone = one["switch"]["passed"], one["switch"]["alone"]
+    least = UNKNOWN if alone is None else f"{alone:.2f} us"
+    return [one["title"], f"{passed:.2f} us", least]
+
+
+def switch_explanation() -> str:
+    return (
+        "A token between two packages of one core by their channels, and between two processes of\n"
+        "one CPU by pipes, as lmbench's lat_ctx has it: a pass is a message, waking, waiting and\n"
+        "the switch; the switch alone is that without what the same pipes take in one process.\n"
+    )
 
 
 def with_noise(result: dict[str, Any]) -> list[dict[str, Any]]:

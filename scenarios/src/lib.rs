@@ -68,6 +68,7 @@
 //! | `policy-cost`     | what it costs that policies decide                                    |
 //! | `disk-cost`       | what reading and writing a disk costs                                  |
 //! | `system-call`     | what system calls cost                                                 |
+//! | `switch-cost`     | what it costs that packages of a core take turns                       |
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -128,6 +129,7 @@ mod rpc_cost;
 mod shifting;
 mod slices;
 mod sweeps;
+mod switches;
 mod system_call;
 mod talk;
 mod tickless;
@@ -145,7 +147,7 @@ use nile_platform::Misbehave;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 65] = [
+pub const PROGRAMS: [&str; 66] = [
     "boot",
     "ping",
     "restart",
@@ -211,6 +213,7 @@ pub const PROGRAMS: [&str; 65] = [
     "policy-cost",
     "disk-cost",
     "system-call",
+    "switch-cost",
 ];
 
 /// What a node of the tests can be started for.
@@ -240,7 +243,14 @@ pub fn needs_packages(program: &str) -> bool {
     program.starts_with("package")
         || matches!(
             program,
-            "greedy" | "jobs" | "neighbours" | "shifting" | "slices" | "unruly" | "system-call"
+            "greedy"
+                | "jobs"
+                | "neighbours"
+                | "shifting"
+                | "slices"
+                | "unruly"
+                | "system-call"
+                | "switch-cost"
         )
 }
 
@@ -343,6 +353,7 @@ fn start<M: Misbehave>(core: &Core<M>, command: &str) {
         "call-cost" => call_cost::start(core, &arguments),
         "policy-cost" => policy_cost::start(core, &arguments),
         "system-call" => system_call::start(core, &arguments),
+        "switch-cost" => switches::start(core, &arguments),
         _ => {}
     }
 }

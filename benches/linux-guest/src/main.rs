@@ -10,6 +10,8 @@
 //!   `nile.nodes=2`, two guests share the records, and `nile.node=1|2` says which one this is.
 //! * `nile.work=fwq` ([`nile_fwq`]): the fixed work quantum on the last CPU, with
 //!   `nile.quanta=N` and `nile.steps=N`. `nile.work=sort,fwq` does one after the other.
+//! * `nile.work=switch` ([`switch`]): a token between two processes of the last CPU, with
+//!   `nile.times=N` passes there and back in each of `nile.rounds=N`.
 //!
 //! [`words`] reads the command line, [`system`] is what an init has to do, [`counts`] is what
 //! Linux has counted, [`blocks`] is the disk, in pieces of one size, and [`peer`] the other guest.
@@ -19,6 +21,7 @@ mod blocks;
 mod counts;
 mod peer;
 mod sort;
+mod switch;
 mod system;
 mod words;
 
@@ -39,6 +42,9 @@ type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 const REPORT_MARK: char = '\x1e';
 
 fn main() {
+    if std::env::args().nth(1).as_deref() == Some(switch::FOLLOWS) {
+        return switch::follow();
+    }
     let document = match work() {
         Ok(document) => document,
         Err(error) => json!({ "error": error.to_string() }),
@@ -61,7 +67,8 @@ fn work() -> Outcome<Value> {
         document[work] = match work {
             "sort" => sort::run(&words)?,
             "fwq" => fwq(&words)?,
-            _ => return Err(format!("nile.work={work}: it is sort or fwq").into()),
+            "switch" => switch::run(&words)?,
+            _ => return Err(format!("nile.work={work}: it is sort, fwq or switch").into()),
         };
     }
     Ok(document)

@@ -25,6 +25,7 @@ from linux.guests import (  # noqa: E402
     Noise,
     Place,
     Sort,
+    Switch,
     Task,
     Turn,
     WrongOutput,
@@ -109,6 +110,7 @@ SAID = {
         "cycles_per_second": 2e9,
         "counts": {"interrupts": {"LOC": [5, 5, 5, 1]}},
     },
+    "switch": {"pass_ns": 9000.0, "switch_ns": 6000.0},
 }
 
 
@@ -123,6 +125,7 @@ class LinuxGuest(unittest.TestCase):
         self.assertIsNone(counts.system_calls)
         self.assertEqual(turn.noise.micros, [1.0, 2.0])
         self.assertEqual(turn.noise.interrupts, {"LOC": 1})
+        self.assertEqual(turn.switch, Switch(9.0, 6.0))
 
     def test_machines_that_share_a_sort_are_read_together(self) -> None:
         def machine(**differs: Any) -> dict[str, Any]:
@@ -137,6 +140,7 @@ class LinuxGuest(unittest.TestCase):
         self.assertEqual(turn.sort.counts.interrupts_per_worker, 14 / 4)
         self.assertEqual(turn.sort.counts.context_switches, 22)
         self.assertIsNone(turn.noise)
+        self.assertIsNone(turn.switch)
         for wrong in ({"checksum": "5"}, {"keys": ["08", "0a"]}):
             with self.assertRaises(WrongOutput):
                 guests.linux_turn([first, {"sort": {**second["sort"], **wrong}}], self.TASK)
@@ -200,10 +204,15 @@ class Node(unittest.TestCase):
         self.assertEqual(node.counts(self.AFTER, self.AFTER).interrupts_per_worker, 0.0)
 
 
-def turn(seconds: float, interrupts: float = 0.0, checksum: str = "ab") -> Turn:
+def turn(
+    seconds: float,
+    interrupts: float = 0.0,
+    checksum: str = "ab",
+    switch: Switch | None = None,
+) -> Turn:
     counts = Counts({}, interrupts, interrupts, None, 0, 5, 0)
     noise = Noise([1.0] * 98 + [2.0, 102.0], {"LOC": 2})
-    return Turn(Sort(seconds, 10, checksum, counts), noise)
+    return Turn(Sort(seconds, 10, checksum, counts), noise, switch)
 
 
 class StandIn(Guest):
@@ -271,6 +280,18 @@ class Judging(unittest.TestCase):
         self.assertEqual([target.name for target in targets], ["interrupts", "interruptions"])
         self.assertTrue(all("never" in target.of and not target.met for target in targets))
 
+    def test_a_pass_is_judged_by_the_least_switch_alone(self) -> None:
+        linux = {
+            name: judge.measured([turn(1.0, switch=Switch(30.0, it)) for it in alone])
+            for name, alone in {"slow": [20.0], "fast": [2.0, 6.0, 8.0]}.items()
+        }
+        for passed, met in ((3.0, True), (3.1, False)):
+            ours = {"n": judge.measured([turn(1.0, switch=Switch(passed, None))])}
+            [target] = [it for it in judge.judge(ours, linux, []) if it.name == "switch"]
+            self.assertEqual((target.met, target.value), (met, passed / 6.0))
+        none = judge.judge({"n": judge.measured([turn(1.0)])}, linux, [])
+        self.assertEqual([it.name for it in none], ["time"])
+
 
 class Turns(unittest.TestCase):
     def test_who_has_other_records_is_out_and_the_result_shows_it(self) -> None:
@@ -279,6 +300,7 @@ class Turns(unittest.TestCase):
             entries = [
                 turns.Entry(StandIn(it, where)) for it in ("nileos", "linux", "linux-direct")
             ]
+            entries[1].guest.said = turn(1.0, switch=Switch(9.0, 6.0))
             entries[2].guest.said = turn(1.0, checksum="cd")
             turns.run(entries, Task(10, 100), 2)
             self.assertEqual([len(entry.turns) for entry in entries], [2, 2, 0])
@@ -289,6 +311,7 @@ class Turns(unittest.TestCase):
         said = text.text(result)
         self.assertRegex(said, r"Linux, direct +FAILED: 10 records with checksum cd")
         self.assertRegex(said, r"NileOS +1.00 s +1.00 1.00 +1.00 +0 +0 +unknown +0 +5 +0 MB")
+        self.assertRegex(said, r"Linux +9.00 us +6.00 us\n")
         self.assertEqual(len(result["problems"]), 1)
         kept = {it.name: it.value for it in recorded(result)}
         self.assertEqual((kept["NileOS: sort"], kept["Linux: sort"]), (1.0, 1.0))

@@ -4,11 +4,13 @@
 //!
 //! Its argument is `OWN OTHER ACT [leads]`, the two cores by their numbers, what it does, and
 //! whether it is the one of two neighbours that speaks first. It exits with 0, or with 100 and the
-//! number of the first check that failed. What `give` and `take` say stands in `lasting`.
+//! number of the first check that failed. What `give` and `take` say stands in `lasting`, what
+//! `token` says in `token`.
 #![no_std]
 #![forbid(unsafe_code)]
 
 mod lasting;
+mod token;
 
 use nile_abi::call::{ChannelCall, System, SystemCall};
 use nile_abi::{ChannelId, CoreId, Instant, Status};
@@ -16,6 +18,7 @@ use nile_user::channel::Message;
 use nile_user::{ChannelReceiver, ChannelSender, Runtime};
 
 pub use lasting::{ENDED, LASTING, NEVER};
+pub use token::TOOK;
 
 /// What is added to the number of a failed check: the runtime's own exit codes are below.
 const FAILED: u64 = 100;
@@ -82,6 +85,10 @@ pub fn main(system: &dyn System, argument: &[u8]) -> u64 {
         Some("long") => exchange(&runtime, own, other, LONG, words.next()),
         Some("give") => return lasting::give(&runtime, other, words),
         Some("take") => return lasting::take(&runtime, words),
+        Some("token") => {
+            let passed = token::token(&runtime, other, words.next(), words.next());
+            return passed.unwrap_or_else(|number| FAILED + number);
+        }
         Some("steal") => steal(&runtime, own),
         Some("many") => many(&runtime, other, words.next()),
         Some("panic") => fail(&runtime, other),

@@ -160,6 +160,16 @@ fn neighbours_have_channels_that_a_third_one_does_not_reach() {
 }
 
 #[test]
+fn neighbours_pass_a_token_by_a_switch_each_time() {
+    let switch = |beside: u32| {
+        let (report, _) = pass(&node(3), &format!("switch-cost rounds=2 times=50 beside={beside}"));
+        report.program.expect("it is a scenario").figures["switch"]
+    };
+    let (two, three) = (switch(0), switch(1));
+    assert!(two > 0 && three > 2 * two, "{two} between two, {three} beside a third one");
+}
+
+#[test]
 fn lasting_channels_stay_whichever_end_begins_anew_at_any_step() {
     for beside in [0, 1] {
         pass(&node(beside), &format!("package-lasting beside={beside} every=1"));

@@ -22,7 +22,7 @@ const RUNS: u16 = 5;
 /// What the launcher has to provide; refuses a request that cannot be fulfilled.
 pub fn needs(options: &Linux) -> Result<Vec<Need>, Failure> {
     check(options)?;
-    Ok(vec![Need::Python, Need::Qemu, Need::Kernel, Need::Packages, Need::Guest])
+    Ok(vec![Need::Python, Need::Qemu, Need::Kernel, Need::Scenarios, Need::Packages, Need::Guest])
 }
 
 fn check(options: &Linux) -> Result<(), Failure> {
