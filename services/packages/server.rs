@@ -21,8 +21,8 @@ use crate::worker::plain;
 /// How often it is looked whether the job's package that is here has gone.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// How long a file that replaces another has to prove itself, and how soon it is told that it does
-/// not even begin.
+/// How long a file that replaces another has to prove itself, and how soon after its first turn it
+/// is told that it does not even begin.
 const TRIAL: Duration = Duration::from_secs(10);
 const AT_ONCE: Duration = Duration::from_millis(20);
 
@@ -210,6 +210,13 @@ impl Server {
     async fn ends_at_once(&self, number: u32) -> Option<String> {
         let host = self.stl.host();
         let limit = async {
+            let begun = host.now();
+            // On a busy host it may not have a turn for a while.
+            let waits =
+                || self.running.borrow().as_ref().is_some_and(|it| it.usage().busy.is_zero());
+            while waits() && host.now() < begun + WELL {
+                host.pause(LOOK).await;
+            }
             host.sleep_until(host.now() + AT_ONCE).await;
             None
         };
