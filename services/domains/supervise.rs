@@ -18,7 +18,8 @@ use nile_stl::node::domains::{Seat, SeatLink, SeatPhase, Wanted};
 use nile_stl::node::{Domains, Grant};
 
 const DEADLINES: Deadlines = Deadlines {
-    ask: Duration::from_millis(500),
+    // A busy host has its virtual machines wait for seconds.
+    ask: Duration::from_secs(5),
     force: Duration::from_millis(100),
     build: Duration::from_secs(10),
     start: Duration::from_secs(10),
