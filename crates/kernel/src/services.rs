@@ -21,7 +21,7 @@ use core::future::poll_fn;
 
 use nile_abi::{CoreId, Generation, Status};
 use nile_order::SortedMap;
-use nile_platform::{CorePhase, Fault, Machine};
+use nile_platform::Machine;
 use nile_ring::Message;
 use nile_stl::frame::{Assembler, CallId};
 use nile_stl::{PeerEnd, Stl};
@@ -224,11 +224,7 @@ impl<M: Machine> Core<M> {
     /// Whether an incarnation of another core ended as planned: what it had not answered then, it
     /// had not looked at.
     fn has_left(&self, peer: CoreId, generation: Generation) -> bool {
-        let record = self.machine.board().record(peer);
-        let now = record.generation();
-        let is_last =
-            now == generation.next() || now == generation && record.phase() == CorePhase::Away;
-        is_last && record.fault() == Some(Fault::LEFT)
+        self.machine.board().record(peer).has_left(generation)
     }
 
     /// The call of this core that an incarnation of another one worked on when its own code

@@ -38,6 +38,8 @@ const POLICY: usize = 14;
 const ENDLESS: usize = 15;
 const INTERRUPTS: usize = 16;
 const QUEUES: usize = 32;
+/// A bit for each of the last incarnations that have ended: whether that was planned.
+const PLANNED_ENDS: usize = 63;
 /// Whether anybody here is bound to a policy.
 const IS_BOUND: usize = 60;
 /// Two words: since when, and the share, its lowest bit whether the core idles.
@@ -526,13 +528,29 @@ impl<'a> Record<'a> {
         })
     }
 
+    /// Whether an incarnation has ended as planned; of the last 64, which is more than anybody has
+    /// to do with.
+    pub fn has_left(&self, generation: Generation) -> bool {
+        let now = self.generation();
+        let since = now.0.wrapping_sub(generation.0);
+        let has_ended = since > 0 || self.phase() == CorePhase::Away;
+        has_ended && since < u64::BITS && self.load(PLANNED_ENDS) & bit_of(generation) != 0
+    }
+
     /// Says why this incarnation ends. The kind is written last: a reader that sees it sees all.
     pub fn set_fault(&self, fault: Fault) {
+        let (ends, bit) = (self.load(PLANNED_ENDS), bit_of(self.generation()));
+        self.store(PLANNED_ENDS, if fault == Fault::LEFT { ends | bit } else { ends & !bit });
         self.store(FAULT_CODE, fault.code);
         self.store(FAULT_AT, fault.at);
         self.store(FAULT_ADDRESS, fault.address);
         self.store(FAULT_KIND, fault.kind);
     }
+}
+
+/// The bit of an incarnation among the last ones.
+fn bit_of(generation: Generation) -> u64 {
+    1 << (generation.0 % u64::BITS)
 }
 
 #[cfg(test)]

@@ -22,6 +22,9 @@ use crate::{
     CallError, CallResult, Caller, Dispatched, Interface, LocalFuture, MethodNumber, Origin, Stl,
 };
 
+/// How often a call follows its service that has gone each time, before it gives up.
+pub(crate) const MOST_MOVES: usize = 8;
+
 /// The name of the method that every service has: its schema as a discovery document.
 pub const DISCOVER: &str = "discover";
 
@@ -154,10 +157,11 @@ impl Stl {
                 self.call_here(&local, number, arguments).await
             }
             Resolved::Up => self.call_up(service, method, arguments),
-            Resolved::At(place) => {
+            Resolved::At(mut place) => {
                 let mut result = self.invoke_in(place, service, method, arguments).await;
-                if let Some(now) = self.moved(service, place, &result).await {
-                    result = self.invoke_in(now, service, method, arguments).await;
+                for _ in 0..MOST_MOVES {
+                    let Some(now) = self.moved(service, place, &result).await else { break };
+                    (place, result) = (now, self.invoke_in(now, service, method, arguments).await);
                 }
                 result.map_err(CallError::gone_is_dead)
             }

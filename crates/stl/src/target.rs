@@ -9,6 +9,7 @@ use nile_bosml::{Decode, Reader, Writer};
 use nile_registry::Place as At;
 
 use crate::host::Place;
+use crate::invoke::MOST_MOVES;
 use crate::stl::{Local, Resolved};
 use crate::{CallError, CallResult, Caller, MethodNumber, Methods, Stl};
 
@@ -128,11 +129,12 @@ impl Line {
         let Some(place) = self.place() else {
             return self.stl.call_up(self.name, name, &arguments);
         };
-        let mut result = self.stl.try_at(place, method, &arguments).await;
-        let now = self.stl.moved(self.name, place, &result).await;
-        if let Some(now) = now.filter(|_| self.follows) {
+        let (mut place, mut result) = (place, self.stl.try_at(place, method, &arguments).await);
+        for _ in 0..MOST_MOVES {
+            let now = self.stl.moved(self.name, place, &result).await;
+            let Some(now) = now.filter(|_| self.follows) else { break };
             self.moved.set(Some(now));
-            result = self.stl.try_at(now, method, &arguments).await;
+            (place, result) = (now, self.stl.try_at(now, method, &arguments).await);
         }
         result.map_err(CallError::gone_is_dead)
     }

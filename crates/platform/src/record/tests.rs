@@ -61,3 +61,23 @@ fn one_incarnation_is_to_end() {
     manager.set_endless(CoreId(1), Generation(4));
     assert!(one(1, 4) && !one(1, 5) && !one(0, 4));
 }
+
+#[test]
+fn each_of_the_last_ends_is_known_for_itself() {
+    let region = Region::owned(RECORD_BYTES);
+    let record = Record::new(region.words());
+    let crash = Fault { kind: Fault::KILLED, code: 0, at: 0, address: 0 };
+    let is_planned = |it: u32| it.is_multiple_of(3);
+    for number in 1..200 {
+        record.set_generation(Generation(number));
+        record.set_phase(CorePhase::Running);
+        assert!(!record.has_left(Generation(number)), "{number} still runs");
+        for earlier in number.saturating_sub(63).max(1)..number {
+            assert_eq!(record.has_left(Generation(earlier)), is_planned(earlier), "{earlier}");
+        }
+        record.set_fault(if is_planned(number) { Fault::LEFT } else { crash });
+        record.set_phase(CorePhase::Away);
+        assert_eq!(record.has_left(Generation(number)), is_planned(number), "{number} is away");
+    }
+    assert!(!record.has_left(Generation(3)), "nobody knows of that any more");
+}
