@@ -140,12 +140,18 @@ struct Over {
     until: Instant,
 }
 
+/// How long after its begin a stack says nothing to whoever asks for a port that nobody listens to:
+/// the listeners of an earlier incarnation come back meanwhile, and a SYN comes again.
+const SETTLES: Duration = Duration::from_secs(1);
+
 /// The connections of one address.
 pub(crate) struct Tcp<'m> {
     memory: Memory<'m>,
     local: Ipv4Addr,
     max_packet: usize,
     listeners: Vec<u16>,
+    /// When those who listen are there.
+    settled: Instant,
     handshakes: Handshakes<'m>,
     engines: Vec<Option<Engine>>,
     slots: BTreeMap<Peer, usize>,
@@ -169,6 +175,7 @@ impl<'m> Tcp<'m> {
             local,
             max_packet,
             listeners: Vec::new(),
+            settled: now + SETTLES,
             handshakes: Handshakes::of(memory),
             engines: (0..memory.slots()).map(|_| None).collect(),
             slots: BTreeMap::new(),
@@ -354,7 +361,10 @@ impl<'m> Tcp<'m> {
             }
             return;
         }
-        self.refuse(peer, segment);
+        match is_new && now < self.settled {
+            true => self.counts.strays += 1,
+            false => self.refuse(peer, segment),
+        }
     }
 
     /// Answers a SYN. One that comes again gets the same answer.

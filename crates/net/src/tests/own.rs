@@ -100,6 +100,22 @@ fn a_stack_opens_a_connection_and_both_sides_end_it() {
 }
 
 #[test]
+fn who_listens_soon_after_the_stack_has_begun_gets_what_was_opened_before() {
+    let (ours, theirs) = (words(), words());
+    let mut pair = Pair::new(&ours, &theirs, 0);
+    let peer = pair.stacks[0].connect(pair.now, SocketAddrV4::new(THEIRS, PORT)).unwrap();
+    (0..3).for_each(|_| pair.turn());
+    assert_eq!(pair.stacks[1].counts().tcp.strays, 1, "the SYN has come");
+    pair.stacks[1].listen(PORT);
+    assert!(matches!(pair.settled(peer), Progress::Open(_)));
+    // A second later nobody is expected any more.
+    let begun = pair.now;
+    let peer = pair.stacks[0].connect(begun, SocketAddrV4::new(THEIRS, PORT + 1)).unwrap();
+    assert!(matches!(pair.settled(peer), Progress::Refused));
+    assert!(pair.now.since(begun) < Duration::from_secs(1), "it was told at once");
+}
+
+#[test]
 fn what_is_opened_to_nobody_is_refused_or_not_answered() {
     let (ours, theirs) = (words(), words());
     let mut pair = Pair::new(&ours, &theirs, 0);
