@@ -17,6 +17,8 @@ pub enum Status {
     NotFound = 404,
     /// There is nothing but to read.
     MethodNotAllowed = 405,
+    /// It has not come whole in time.
+    RequestTimeout = 408,
     /// There are no such bytes.
     RangeNotSatisfiable = 416,
     /// Its head is too long.
@@ -33,6 +35,7 @@ impl Status {
             Status::BadRequest => "Bad Request",
             Status::NotFound => "Not Found",
             Status::MethodNotAllowed => "Method Not Allowed",
+            Status::RequestTimeout => "Request Timeout",
             Status::RangeNotSatisfiable => "Range Not Satisfiable",
             Status::HeadersTooLarge => "Request Header Fields Too Large",
             Status::Unavailable => "Service Unavailable",

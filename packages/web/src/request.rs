@@ -113,6 +113,13 @@ pub fn parse(bytes: &[u8]) -> Result<Option<Request>, Status> {
     if minor == 1 && hosts != 1 {
         return Err(Status::BadRequest);
     }
+    // A proxy is asked with the whole address (RFC 9112, 3.2.2), and every server takes it.
+    let target = match target.split_once("://") {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => {
+            rest.find(['/', '?']).map_or("/", |at| &rest[at..])
+        }
+        _ => target,
+    };
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let path = decode(path).filter(|it| it.starts_with('/')).ok_or(Status::BadRequest)?;
     let query = String::from(query);
@@ -157,6 +164,9 @@ mod tests {
         for cut in 0..request.length {
             assert_eq!(parse(&text.as_bytes()[..cut]), Ok(None), "cut at {cut}");
         }
+        let whole = get("GET HTTP://n1.c2:80/data/a?x HTTP/1.1\r\nHost: n1.c2:80\r\n\r\n");
+        assert_eq!((&*whole.path, &*whole.query), ("/data/a", "x"));
+        assert_eq!(get("GET http://it HTTP/1.1\r\nHost: it\r\n\r\n").path, "/");
         assert!(!get("GET / HTTP/1.0\r\n\r\n").stays);
         assert!(get("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n").stays);
         assert!(!get("HEAD / HTTP/1.1\r\nHost: a\r\nConnection: x, close\r\n\r\n").stays);
@@ -170,6 +180,7 @@ mod tests {
             ("GET / HTTP/1.1\r\n\r\n", Status::BadRequest),
             ("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", Status::BadRequest),
             ("GET data HTTP/1.0\r\n\r\n", Status::BadRequest),
+            ("GET ftp://it/data HTTP/1.0\r\n\r\n", Status::BadRequest),
             ("GET /%zz HTTP/1.0\r\n\r\n", Status::BadRequest),
             ("GET /%ff HTTP/1.0\r\n\r\n", Status::BadRequest),
             ("GET / HTTP/1.0\r\nContent-Length: 5\r\n\r\n", Status::BadRequest),

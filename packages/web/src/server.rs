@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use nile_net::memory::RECEIVE_BYTES;
 use nile_stl::Stl;
-use nile_user::net::{NetResult, Network, TcpListener, TcpStream};
+use nile_user::net::{NetError, NetResult, Network, TcpListener, TcpStream};
 
 use crate::answer::{Answer, Status as Http};
 use crate::data::Data;
@@ -18,6 +18,10 @@ use crate::session::{self, Note};
 
 /// How long a connection may do nothing.
 const IDLE: Duration = Duration::from_secs(60);
+
+/// How long a request's head may take from its first byte on: half a one holds a place that others
+/// wait for.
+const HEAD: Duration = Duration::from_secs(30);
 
 /// How long a call may take: what waits longer for a disk or another node is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -123,13 +127,26 @@ impl Server<'_> {
     fn read(&self, connection: &TcpStream<'_>) -> Option<Next> {
         let mut bytes = [0; RECEIVE_BYTES];
         let mut count = 0;
+        let mut until = None;
         let (answer, length, stays, is_head) = loop {
             let known = count;
+            if known > 0 {
+                let now = self.data.stl().host().now();
+                let until = *until.get_or_insert(now + HEAD);
+                connection.set_timeout(Some(until.since(now)));
+            }
             let has_ended = connection.wait(|log| {
                 count = log.peek(&mut bytes);
                 (count > known || log.has_ended()).then(|| log.has_ended())
             });
-            let has_ended = has_ended.ok()?;
+            connection.set_timeout(Some(IDLE));
+            let has_ended = match has_ended {
+                Err(NetError::TimedOut) if known > 0 => {
+                    let why = "a request's head is to come within 30 s";
+                    break (Answer::refusal(Http::RequestTimeout, why), count, false, false);
+                }
+                other => other.ok()?,
+            };
             match request::parse(&bytes[..count]) {
                 Ok(Some(request)) => {
                     let figures = self.figures();

@@ -147,6 +147,18 @@ mod long {
     fn curl_has_a_hundred_megabytes_through_ten_restarts_of_the_network() {
         super::curl_through_restarts(super::LONG, 10);
     }
+
+    #[test]
+    fn half_a_request_does_not_hold_a_place_for_ever() {
+        let (place, [web, _]) = super::servers("");
+        let mut stream = super::TcpStream::connect(("127.0.0.1", web)).unwrap();
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(120))).unwrap();
+        super::Write::write_all(&mut stream, b"GET / HT").unwrap();
+        let mut answer = String::new();
+        super::Read::read_to_string(&mut stream, &mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 408 Request Timeout\r\n"), "{answer}");
+        place.run(&["down"]).expect(0);
+    }
 }
 
 /// `curl` has a dataset of so many bytes while `net` begins anew so often. What `curl` has goes
