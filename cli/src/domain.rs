@@ -5,7 +5,7 @@
 //!   `show`: what is said of domains; `attack`: what the guard of a PC is for.
 
 pub mod args;
-mod attack;
+pub mod attack;
 pub mod carry;
 pub mod cores;
 pub mod ledger;

@@ -219,7 +219,10 @@ pub fn of_users(command: &Command) -> Result<Vec<Need>, Failure> {
             {
                 vec![Need::Hosted]
             }
-            DomainAction::Attack(options) if !options.list => vec![Need::Qemu, Need::Scenarios],
+            DomainAction::Attack(options) if !options.list => {
+                domain::attack::wanted(options)?;
+                vec![Need::Qemu, Need::Scenarios]
+            }
             _ => vec![],
         },
         Command::Status(_)

@@ -27,13 +27,7 @@ pub fn run(options: &AttackOptions) -> Result<(), Failure> {
             Attack::ALL.iter().map(|it| vec![it.name().into(), it.what().into()]).collect();
         return crate::print(&table::columns("", &rows));
     }
-    let unknown = |name: &str| {
-        Failure::request(format!("no attack `{name}`; `nile domain attack --list` shows all"))
-    };
-    let number = options.name.as_deref().map(|name| {
-        Attack::ALL.into_iter().find(|it| it.name() == name).ok_or_else(|| unknown(name))
-    });
-    let program = match number.transpose()? {
+    let program = match wanted(options)? {
         Some(attack) => format!("domain-attacks attack={}", attack as u8),
         None => "domain-attacks".into(),
     };
@@ -49,6 +43,15 @@ pub fn run(options: &AttackOptions) -> Result<(), Failure> {
     let program = report.program.ok_or_else(|| Failure::failed("the node reports no attacks"))?;
     tell(&program.figures, options.json)?;
     outcome
+}
+
+/// The attack that is wanted alone, if one is.
+pub fn wanted(options: &AttackOptions) -> Result<Option<Attack>, Failure> {
+    let Some(name) = options.name.as_deref() else { return Ok(None) };
+    let found = Attack::ALL.into_iter().find(|it| it.name() == name);
+    found.map(Some).ok_or_else(|| {
+        Failure::request(format!("no attack `{name}`; `nile domain attack --list` shows all"))
+    })
 }
 
 fn machine(config: &NamedTempFile, program: &str) -> Result<Boot, Failure> {

@@ -60,8 +60,10 @@ pub fn node_of_place(place: u8) -> u32 {
 
 /// What makes a domain anew as it is.
 pub fn wanted(ledger: &Ledger<FileWords>, name: Name) -> Result<Create, Failure> {
-    let none = || Failure::request(format!("no domain `{name}`"));
-    let Domain { id, limits, .. } = ledger.named(name).ok_or_else(none)?;
+    let Domain { id, limits, .. } = ledger.named(name).ok_or_else(|| {
+        let there = ledger.domains().map(|it| it.name).collect();
+        Failure::request(Refused::Unknown { name, there }.to_string())
+    })?;
     let own = |it: &Holding| it.is_own(id.slot);
     let (cores, units) = (ledger.cores_with(own).len() as u16, ledger.units_with(own));
     Ok(Create { name, cores, units, limits, device: None })

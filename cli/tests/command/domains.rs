@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Place, refused, send, until};
 use crate::critical;
-use crate::support::{Said, launcher, launcher_again, root, run};
+use crate::support::{Said, launcher, launcher_again, nile, root, run};
 
 /// A cluster with a supervisor, which has the cores 1 to 3 and 192 MiB to give.
 fn supervised() -> Place {
@@ -67,7 +67,12 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
         (&["a", "--cores", "1", "--memory", "130M"], "130 MiB are wanted; free: 128 MiB; web"),
         (&["a", "--cores", "1", "--memory", "33M"], "in whole 2M"),
         (&["a", "--cores", "0", "--memory", "64M"], "0 is not in 1..=255"),
-        (&["n3", "--cores", "1", "--memory", "64M"], "neither n and a number"),
+        (&["n3", "--cores", "1", "--memory", "64M"], "not n and a number"),
+        (
+            &["a", "--cores", "1", "--min-cores", "3", "--memory", "64M"],
+            "at least 3 cores, and at most 1: none fits",
+        ),
+        (&["free", "--cores", "1", "--memory", "64M"], "switch, or free"),
         (&["A", "--cores", "1", "--memory", "64M"], "lower-case letters"),
     ] {
         refused(create(words), part);
@@ -260,6 +265,9 @@ fn domains_come_and_go_on_a_pc() {
 
 #[test]
 fn what_a_domain_reaches_for_stays_as_it_was_but_without_a_guard() {
+    // The launcher asks before it builds anything.
+    let wrong = ["needs", "--", "domain", "attack", "nope"];
+    refused(run(&mut nile(), &wrong), "no attack `nope`");
     let said = run(&mut launcher(), &["domain", "attack", "--json"]).expect(0);
     let document: Value = serde_json::from_str(&said.out).expect("one JSON document");
     let attacks = document["attacks"].as_array().unwrap();

@@ -7,7 +7,7 @@ use core::str::FromStr;
 pub const MOST_NAME: usize = 24;
 
 /// A domain's name: lower-case letters, digits and dashes, the first a letter; not what a node
-/// without a name is called (`n` and digits).
+/// without a name is called (`n` and digits), nor what the network and memory that nobody has are.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name {
     bytes: [u8; MOST_NAME],
@@ -22,7 +22,7 @@ impl Name {
         let is_plain = |it: &u8| it.is_ascii_lowercase() || it.is_ascii_digit() || *it == b'-';
         let starts = bytes[0].is_ascii_lowercase() && bytes.iter().all(is_plain);
         let is_number = bytes[0] == b'n' && end > 1 && bytes[1..].iter().all(u8::is_ascii_digit);
-        if !starts || is_number || bytes == b"switch" {
+        if !starts || is_number || matches!(bytes, b"switch" | b"free") {
             return None;
         }
         let mut name = Name { bytes: [0; MOST_NAME], len: u8::try_from(end).ok()? };

@@ -94,7 +94,7 @@ impl fmt::Display for Refused {
         match self {
             Refused::Name => f.write_str(
                 "a domain's name has 1 to 24 lower-case letters, digits and dashes, begins with a \
-                 letter, and is neither n and a number nor switch",
+                 letter, and is not n and a number, switch, or free",
             ),
             Refused::Taken(name) => {
                 write!(f, "there is a domain {name} already; choose another name, or destroy it")
@@ -110,6 +110,9 @@ impl fmt::Display for Refused {
                 "there are {} domains, and no more can be; destroy one",
                 crate::words::DOMAINS
             ),
+            Refused::Limits { what, limits: (least, most), .. } if least > most => {
+                write!(f, "it is to have at least {least} {what}, and at most {most}: none fits")
+            }
             Refused::Limits { what, would, limits: (least, most) } => {
                 write!(f, "it would have {would} {what}, and must have {least} to {most}")
             }

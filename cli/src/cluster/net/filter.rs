@@ -60,10 +60,18 @@ pub fn run(options: &Filter) -> Result<(), Failure> {
 fn read(file: &Path) -> Result<String, Failure> {
     let shown = file.display();
     let wrong = |error: &dyn std::fmt::Display| Failure::request(format!("{shown}: {error}"));
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     File::open(file)
-        .and_then(|file| file.take(MOST_BYTES as u64 + 1).read_to_string(&mut text))
+        .and_then(|file| file.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes))
         .map_err(|error| wrong(&error))?;
+    let text = match String::from_utf8(bytes) {
+        Ok(text) => text,
+        // What is too long may be cut in a character.
+        Err(error) if error.as_bytes().len() > MOST_BYTES => {
+            String::from_utf8_lossy(error.as_bytes()).into_owned()
+        }
+        Err(error) => return Err(wrong(&error)),
+    };
     match text.parse::<Rules>() {
         Ok(rules) => Ok(rules.to_string()),
         Err(error) => Err(Failure::request(format!("{shown}:{error}"))),
@@ -74,6 +82,7 @@ fn read(file: &Path) -> Result<String, Failure> {
 fn networks(node: Said, query: &Query) -> Result<(Session, Vec<Target>), Failure> {
     let node = node.on(&query.which)?.node;
     let mut session = Session::open(&query.which, query.timeout)?;
+    session.record.node(node)?;
     let mut all = service::find::<SocketsClient>(&mut session)?.unwrap_or_default();
     all.retain(|it| it.node == node);
     match all.is_empty() {
