@@ -116,10 +116,7 @@ impl Opened {
             self.sweep();
         }
         if let Home::Memory(live) = &self.home {
-            let live = &mut *live.borrow_mut();
-            while live.record(0).is_some() {
-                live.logged(0);
-            }
+            live.borrow_mut().forget_waiting();
         }
         self.changes.notify();
     }

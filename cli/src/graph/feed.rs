@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use nile_interfaces::graph::{
     Acknowledgement, EdgeEvent, GraphClient, MOST_EVENTS, OfferedEvents, RejectedEvent,
 };
+use nile_stl::CallError;
 use serde_json::json;
 
 use super::cores::{Cores, Refused};
@@ -21,6 +22,9 @@ use crate::peer::known::Target;
 
 /// So many calls are given until it is waited for that all are kept.
 const MOST_TAKEN: usize = 32;
+
+/// So many are under way at once.
+const AT_ONCE: usize = 8;
 
 /// Rejected lines of a call.
 const MOST_REJECTED: usize = 64;
@@ -49,7 +53,8 @@ pub fn run(
     };
     let mut reader = BufReader::with_capacity(PIECE, bytes);
     let source = source.unwrap_or_else(|| number_of(file));
-    let mut feed = Feed { cores, core, name, source, unkept: Vec::new(), new: 0, known: 0 };
+    let (unkept, unsaid) = (Vec::new(), 0);
+    let mut feed = Feed { cores, core, name, source, unkept, unsaid, new: 0, known: 0 };
     // What is fed later has happened later, unless lines say when.
     let begun = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_micros() as u64);
     let (mut events, mut rejects) = (Vec::new(), Vec::new());
@@ -76,6 +81,9 @@ pub fn run(
         if is_all || rejects.len() == MOST_REJECTED || events.len() == MOST_EVENTS {
             rejected += rejects.len();
             feed.give(Batch { events: mem::take(&mut events), rejects: mem::take(&mut rejects) })?;
+            if is_all {
+                feed.say_all()?;
+            }
         }
     }
     rejected += rejects.len();
@@ -112,32 +120,66 @@ struct Feed<'a> {
     source: u64,
     /// What was taken, and is said again if it is not known to be kept when the graph has moved.
     unkept: Vec<Batch>,
+    /// How many of these, the last ones, have yet to be said.
+    unsaid: usize,
     /// How many edges were new when they were said first, and how many had been there.
     new: u64,
     known: u64,
 }
 
 impl Feed<'_> {
-    /// Gives a batch; it is taken when this is over.
+    /// Gives a batch; it is taken when [`Feed::say_all`] is over, which is done now and then.
     fn give(&mut self, batch: Batch) -> Result<(), Failure> {
-        self.unkept.push(batch.clone());
-        let upto = batch.events.last().map_or(0, |it| it.sequence + 1);
-        let offered = self.insist(&batch, Acknowledgement::Taken)?;
-        self.new += offered.map_or(batch.events.len() as u64, |it| it.new);
-        if let Some(offered) = offered {
-            self.known += offered.known;
-            if offered.next < upto {
-                let (source, next) = (self.source, offered.next);
-                let message =
-                    format!("source {source} lacks its edge {next}: choose another --source");
-                return Err(Failure::request(message));
-            }
+        self.unkept.push(batch);
+        self.unsaid += 1;
+        if self.unsaid >= AT_ONCE {
+            self.say_all()?;
         }
         if self.unkept.len() >= MOST_TAKEN { self.keep() } else { Ok(()) }
     }
 
+    /// Says all batches that are given and not said yet, side by side, and those once more, one
+    /// after the other, that could not be taken so.
+    fn say_all(&mut self) -> Result<(), Failure> {
+        let unsaid = mem::take(&mut self.unsaid);
+        let batches = self.unkept[self.unkept.len() - unsaid..].to_vec();
+        let Some(last) = batches.last() else { return Ok(()) };
+        let upto = last.events.last().map_or(0, |it| it.sequence + 1);
+        let (name, source, core) = (self.name, self.source, self.core);
+        let said = self.cores.try_all(batches.iter().map(|it| (core, it)), async |it, batch| {
+            offer(&it, name, source, batch.clone(), Acknowledgement::Taken).await
+        })?;
+        let (mut next, mut again) = (0, Vec::new());
+        for (batch, said) in batches.into_iter().zip(said) {
+            match said {
+                Ok(offered) => {
+                    next = next.max(offered.next);
+                    self.new += offered.new;
+                    self.known += offered.known;
+                    if offered.ahead > 0 {
+                        again.push((batch, true));
+                    }
+                }
+                Err(Refused::No(why)) => return Err(why),
+                Err(Refused::Later(_) | Refused::Elsewhere(_)) => again.push((batch, false)),
+            }
+        }
+        for (batch, is_counted) in again {
+            let offered = self.insist(&batch, Acknowledgement::Taken)?;
+            self.new += offered.map_or(batch.events.len() as u64, |it| it.new);
+            self.known += offered.filter(|_| !is_counted).map_or(0, |it| it.known);
+            next = next.max(offered.map_or(upto, |it| it.next));
+        }
+        if next < upto {
+            let message = format!("source {source} lacks its edge {next}: choose another --source");
+            return Err(Failure::request(message));
+        }
+        Ok(())
+    }
+
     /// Waits until all that was given is kept.
     fn keep(&mut self) -> Result<(), Failure> {
+        self.say_all()?;
         let nothing = Batch { events: Vec::new(), rejects: Vec::new() };
         self.insist(&nothing, Acknowledgement::Kept)?;
         self.unkept.clear();
@@ -193,15 +235,25 @@ impl Feed<'_> {
         batch: &Batch,
         acknowledgement: Acknowledgement,
     ) -> Result<Result<OfferedEvents, Refused>, Failure> {
-        let (name, source, Batch { events, rejects }) = (self.name, self.source, batch.clone());
-        // A file's lines may have any times, so it promises nothing.
+        let (name, source, batch) = (self.name, self.source, batch.clone());
         self.cores.try_ask(self.core, async |it: GraphClient| {
-            if !rejects.is_empty() {
-                it.reject(name, rejects).await?;
-            }
-            it.offer(name, source, 0, acknowledgement, events).await
+            offer(&it, name, source, batch, acknowledgement).await
         })
     }
+}
+
+/// Offers what a batch has. A file's lines may have any times, so it promises nothing.
+async fn offer(
+    graph: &GraphClient,
+    name: &str,
+    source: u64,
+    Batch { events, rejects }: Batch,
+    acknowledgement: Acknowledgement,
+) -> Result<OfferedEvents, CallError> {
+    if !rejects.is_empty() {
+        graph.reject(name, rejects).await?;
+    }
+    graph.offer(name, source, 0, acknowledgement, events).await
 }
 
 /// The source that a file is, unless it is said: the same for the same name.

@@ -107,6 +107,12 @@ impl Live {
         self.logged += bytes;
     }
 
+    /// Nothing that waits is to be logged: the graph is in memory only.
+    pub fn forget_waiting(&mut self) {
+        self.kept += self.waiting.drain(..).count() as u64;
+        (self.weight, self.under_way) = (0, 0);
+    }
+
     /// How many bytes of records there are since the last generation.
     pub fn since_generation(&self) -> usize {
         self.logged
