@@ -31,13 +31,7 @@ const MOST_RACES: usize = 50;
 /// Starts this core's part.
 pub fn start<M: Machine>(core: &Core<M>) {
     serve(core);
-    let worker = core.clone();
-    core.spawn(async move {
-        let Ok(talk) = Talk::answer(&worker, RUN).await else { return };
-        if let Err(status) = run(&worker, &talk).await {
-            worker.machine().log(format_args!("no more packages: {status}"));
-        }
-    });
+    Talk::serve(core, RUN, run);
     if conducts(core) {
         let core = core.clone();
         conduct(&core.clone(), "package-policy", move |findings| async move {

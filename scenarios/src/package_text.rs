@@ -48,14 +48,7 @@ const STEPS: [(u64, bool); 12] = [
 
 /// Starts this core's part.
 pub fn start<M: Machine>(core: &Core<M>) {
-    let worker = core.clone();
-    core.spawn(async move {
-        if let Ok(talk) = Talk::answer(&worker, RUN).await
-            && let Err(status) = answer(&worker, &talk).await
-        {
-            worker.machine().log(format_args!("no more packages: {status}"));
-        }
-    });
+    Talk::serve(core, RUN, answer);
     if conducts(core) {
         let core = core.clone();
         conduct(&core.clone(), "package-text", move |findings| async move {

@@ -4,8 +4,8 @@
 //!
 //! The figure is the middle round's time for one pass, in hundredths of a nanosecond (of an
 //! instruction where instructions are counted): one message, the system calls that wake and wait,
-//! and the switch. With `beside=1` a third package loops there, and each pass may have to
-//! wait for the end of its slice.
+//! and the switch. With `beside=1` a third package loops there, and each pass may have to wait for
+//! the end of its slice.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -30,14 +30,7 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     let rounds = arguments.number("rounds", 3).max(1);
     let times = arguments.number("times", 100).clamp(1, BESIDE - 1);
     let beside = if arguments.number("beside", 0) > 0 { BESIDE } else { 0 };
-    let worker = core.clone();
-    core.spawn(async move {
-        if let Ok(talk) = Talk::answer(&worker, RUN).await
-            && let Err(status) = answer(&worker, &talk).await
-        {
-            worker.machine().log(format_args!("no more packages: {status}"));
-        }
-    });
+    Talk::serve(core, RUN, answer);
     if conducts(core) {
         let core = core.clone();
         conduct(&core.clone(), "switch-cost", move |findings| async move {

@@ -27,14 +27,7 @@ const KINDS: [(&str, &str); 2] = [("system-call", ""), ("long-system-call", "lon
 pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     let rounds = arguments.number("rounds", 3).max(1);
     let calls = arguments.number("calls", 100).max(1);
-    let worker = core.clone();
-    core.spawn(async move {
-        if let Ok(talk) = Talk::answer(&worker, RUN).await
-            && let Err(status) = answer(&worker, &talk, calls).await
-        {
-            worker.machine().log(format_args!("no more packages: {status}"));
-        }
-    });
+    Talk::serve(core, RUN, async move |core, talk| answer(core, talk, calls).await);
     if conducts(core) {
         let core = core.clone();
         conduct(&core.clone(), "system-call", move |findings| async move {

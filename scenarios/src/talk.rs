@@ -56,6 +56,22 @@ impl<M: Machine> Talk<M> {
         Ok(Talk { out, back: back_in })
     }
 
+    /// The same in a task of its own, which then does what the asker says. Why that ends is logged.
+    pub fn serve(
+        core: &Core<M>,
+        tag: u32,
+        obey: impl AsyncFnOnce(&Core<M>, &Talk<M>) -> Result<(), Status> + 'static,
+    ) {
+        let own = core.clone();
+        core.spawn(async move {
+            if let Ok(talk) = Talk::answer(&own, tag).await
+                && let Err(status) = obey(&own, &talk).await
+            {
+                own.machine().log(format_args!("no more packages: {status}"));
+            }
+        });
+    }
+
     /// Says a number and waits for the one that comes back.
     pub async fn ask(&self, number: u64) -> Result<u64, Status> {
         self.out.send(&say(number)).await?;

@@ -38,12 +38,12 @@ const POLICY: usize = 14;
 const ENDLESS: usize = 15;
 const INTERRUPTS: usize = 16;
 const QUEUES: usize = 32;
-/// A bit for each of the last incarnations that have ended: whether that was planned.
-const PLANNED_ENDS: usize = 63;
 /// Whether anybody here is bound to a policy.
 const IS_BOUND: usize = 60;
 /// Two words: since when, and the share, its lowest bit whether the core idles.
 const LOAD: usize = 61;
+/// A bit for each of the last incarnations that have ended: whether that was planned.
+const PLANNED_ENDS: usize = 63;
 /// Two rows of two words, for incarnations of odd and even number: whom the core works for, and
 /// the call.
 const WORKING_FOR: usize = 64;
