@@ -12,13 +12,14 @@
 //! | `log`     | -                | lines of UTF-8   | -                   | -                  |
 //! | `now`     | -                | -                | -                   | ns since the start |
 //! | `invoke`  | patience, ns     | a call           | the call's end      | its bytes          |
-//! | `wait`    | until when, ns   | -                | an [`Event`]        | its bytes          |
+//! | `wait`    | until when, ns   | -                | an [`Event`]        | its bytes, or it   |
 //! | `reply`   | ticket           | the call's end   | -                   | -                  |
 //! | `publish` | -                | an announcement  | the call's end      | its bytes          |
 //! | `channel` | -                | a [`ChannelCall`]| a [`ChannelPlace`]  | its bytes          |
 //! | `pool`    | -                | a [`PoolCall`]   | what it gives       | its bytes          |
 //! | `keep`    | bytes, version   | a keep's name    | a [`KeepPlace`]     | its bytes          |
 //! | `begin`   | patience, ns     | a call           | -                   | what names it      |
+//! | `wake`    | a sending end    | -                | -                   | -                  |
 
 mod channel;
 mod keep;
@@ -61,7 +62,7 @@ pub enum SystemCall {
     Reply = 6,
     /// Publishes a service of the package's.
     Publish = 7,
-    /// Opens, accepts, wakes or closes channels.
+    /// Opens, accepts or closes channels.
     Channel = 8,
     /// Takes, passes, claims, frees or views buffers of the node's pool.
     Pool = 9,
@@ -69,11 +70,14 @@ pub enum SystemCall {
     Keep = 10,
     /// Begins what `Invoke` does: `Wait` gives the end.
     Begin = 11,
+    /// Wakes the package at the other end of a channel, which slept when it was last looked at.
+    /// `Dead` if it is gone.
+    Wake = 12,
 }
 
 impl SystemCall {
     /// How many there are.
-    pub const COUNT: usize = 12;
+    pub const COUNT: usize = 13;
 
     const ALL: [SystemCall; SystemCall::COUNT] = [
         SystemCall::Nothing,
@@ -88,6 +92,7 @@ impl SystemCall {
         SystemCall::Pool,
         SystemCall::Keep,
         SystemCall::Begin,
+        SystemCall::Wake,
     ];
 
     /// The call with this number.

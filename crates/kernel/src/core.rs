@@ -34,7 +34,7 @@ use crate::leave::Leaving;
 use crate::lines::Lines;
 use crate::manager::{Manager, watch};
 use crate::membership::Membership;
-use crate::packages::Most;
+use crate::packages::{Most, Neighbours};
 use crate::pool::{Pool, PoolConfig};
 use crate::sampling::Sampling;
 use crate::services::{Desk, Services};
@@ -86,6 +86,8 @@ pub struct Inner<M: Machine> {
     /// The files whose text waits in the slots of the user half for the next packages.
     pub(crate) texts: [Cell<Option<Rc<[u8]>>>; UserSlot::COUNT],
     pub(crate) services: Services<M>,
+    /// The packages that have turns here.
+    pub(crate) neighbours: Neighbours<M>,
     /// What is offered and called of each package that stays.
     pub(crate) desks: RefCell<SortedMap<Stay, Rc<RefCell<Desk>>>>,
     /// What the node is in a cluster, if it is in one.
@@ -212,6 +214,7 @@ impl<M: Machine> Core<M> {
             packages: config.packages,
             texts: Default::default(),
             services: Services::new(config, id),
+            neighbours: Neighbours::default(),
             desks: RefCell::default(),
             membership: config.membership.clone(),
             pool: OnceCell::new(),

@@ -9,7 +9,8 @@
 //! next one.
 //!
 //! A core has one package, or several that share it, each in a slot of its user half. A package is
-//! a task, so they have turns as the executor's policies say.
+//! a task, so they have turns as the executor's policies say; neighbours that wake each other have
+//! them one after the other, and no pass between (`lending`).
 //!
 //! * `layout`: where in user memory everything is.
 //! * `limits`: what each may have. `load`: an image, made ready in memory of the kernel's.
@@ -18,9 +19,11 @@
 //! * `text`: what of the slot's last package is still there, if this is the same one.
 //! * `shared`: what it has together with a package of another core.
 //! * `turns`: the loop of turns, and the system calls that the kernel answers itself.
+//! * `lending`: turns that a neighbour's task takes.
 
 mod keeps;
 mod layout;
+mod lending;
 mod limits;
 mod load;
 mod outcome;
@@ -39,7 +42,7 @@ use core::future::Future;
 use core::pin::Pin;
 
 use nile_abi::call::{KeepPlace, SystemCall, UserSlot};
-use nile_abi::{CoreId, Instant, Role, Status, VirtAddr};
+use nile_abi::{ChannelId, CoreId, Instant, Role, Status, VirtAddr};
 use nile_package::{Image, Manifest};
 use nile_platform::board::Keep;
 use nile_platform::{Hosting, Machine};
@@ -49,6 +52,8 @@ use nile_sync::{Flag, Notify};
 
 use crate::control::Request;
 use crate::core::{Core, PACKAGES};
+use lending::Lending;
+pub(crate) use lending::Neighbours;
 pub(crate) use limits::{Most, PackagesTable};
 pub use outcome::{Ended, LoadError, PackageReport};
 pub(crate) use shared::Hold;
@@ -78,7 +83,7 @@ impl fmt::Display for PackageId {
 pub type LocalFuture<T> = Pin<Box<dyn Future<Output = T>>>;
 
 /// What answers the system calls that this module does not answer itself: `invoke`, `begin`,
-/// `wait`, `reply`, `publish`, `channel`, `pool`.
+/// `wait`, `wake`, `reply`, `publish`, `channel`, `pool`.
 pub trait Calls<M: Machine>: 'static {
     /// Answers a call of `package`: with its value and with what goes to its output, at most
     /// `room` bytes. The package does not run meanwhile, the core does. When the package is
@@ -91,6 +96,22 @@ pub trait Calls<M: Machine>: 'static {
         input: Vec<u8>,
         room: usize,
     ) -> LocalFuture<Result<(u64, Vec<u8>), Status>>;
+
+    /// Notes for a neighbour, to which this channel leads, that it was woken: its slot. `None` if
+    /// nothing was noted; then `wake` is a call like any other.
+    fn wake_neighbour(&self, _channel: ChannelId) -> Option<UserSlot> {
+        None
+    }
+
+    /// What a `wait` gives now, if that is something that happened to a channel.
+    fn next_of_channels(&self) -> Option<u64> {
+        None
+    }
+
+    /// Whether a `wait` waits for channels alone.
+    fn waits_for_channels(&self) -> bool {
+        false
+    }
 
     /// `package` has ended, and makes no more calls. Its memory is still there.
     fn ended(&self, _package: &Package<M>) {}
@@ -172,8 +193,10 @@ struct Running<M: Machine> {
     linked: OnceCell<&'static str>,
     /// The keeps that it has.
     keeps: RefCell<Vec<(Keep, KeepPlace)>>,
+    calls: Rc<dyn Calls<M>>,
     space: Space<M>,
     counters: Counters,
+    lending: Lending,
     found_text: Cell<bool>,
     /// Why it exited, if it has said so.
     last_words: RefCell<String>,
@@ -215,8 +238,10 @@ impl<M: Machine> Core<M> {
             manifest: OnceCell::new(),
             linked: OnceCell::new(),
             keeps: RefCell::default(),
+            calls: Rc::new(calls),
             space: Space::new(self, slot, limits.memory_bytes),
             counters: Counters::default(),
+            lending: Lending::default(),
             found_text: Cell::new(false),
             last_words: RefCell::default(),
             report: Cell::new(None),
@@ -226,7 +251,7 @@ impl<M: Machine> Core<M> {
         let running = package.clone();
         self.serve_package(Some(package.clone()));
         let before = self.executor.act_as(self.executor.subject(PACKAGES[slot.index()]));
-        self.spawn(async move { running.live(image, &argument, limits, &calls).await });
+        self.spawn(async move { running.live(image, &argument, limits).await });
         self.executor.act_as(before);
         Ok(package)
     }
@@ -334,16 +359,10 @@ impl<M: Machine> Package<M> {
     }
 
     /// From the first byte of the image to the last byte given back.
-    async fn live(
-        &self,
-        image: Image,
-        argument: &[u8],
-        limits: PackageLimits,
-        calls: &impl Calls<M>,
-    ) {
-        let Running { core, space, counters, .. } = &*self.0;
+    async fn live(&self, image: Image, argument: &[u8], limits: PackageLimits) {
+        let Running { core, space, counters, calls, .. } = &*self.0;
         let ended = match self.load(&image, argument, limits).await {
-            Ok(()) => Ok(self.take_turns(calls).await),
+            Ok(()) => Ok(self.take_turns().await),
             Err(error) => Err(Ended::NotLoaded(error)),
         };
         calls.ended(self);

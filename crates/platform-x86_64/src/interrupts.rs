@@ -54,6 +54,12 @@ impl Vectors {
     /// All zero: not a state that a core may go on in.
     pub const ZERO: Vectors = Vectors([0; 512]);
 
+    /// Takes from others what a call keeps.
+    pub fn copy_mxcsr(&mut self, from: &Vectors) {
+        let range = Vectors::MXCSR..Vectors::MXCSR + 4;
+        self.0[range.clone()].copy_from_slice(&from.0[range]);
+    }
+
     /// Empty registers, exceptions masked.
     pub const INITIAL: Vectors = {
         let mut bytes = [0; 512];

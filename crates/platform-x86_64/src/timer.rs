@@ -53,6 +53,9 @@ pub enum Source {
 
 static SOURCE: Private<Source> = Private::new(Source::Local);
 
+/// The end of the last turn, as long as it is what is scheduled.
+static TURN_END: Private<Option<Instant>> = Private::new(None);
+
 /// When this core's timer interrupts, if it does.
 static ARMED: Private<Option<u64>> = Private::new(None);
 
@@ -87,10 +90,14 @@ pub fn clear_deadline() {
 /// The same as a deadline of the turn of a package, which is interrupted by nothing sooner. To be
 /// called with interrupts masked, before each turn.
 pub(crate) fn set_turn_end(end: Option<Instant>) {
+    if end.is_some() && TURN_END.get() == end {
+        return;
+    }
     if end.is_some() || SCHEDULE.get().deadline.is_some() {
         change(comes_when_due, |schedule, local| {
             schedule.deadline = end.map(|end| local.clock.tsc_at(end));
         });
+        TURN_END.set(end);
     }
 }
 
@@ -119,6 +126,7 @@ pub(crate) fn expired(local: &Local) -> Cause {
     let mut schedule = SCHEDULE.get();
     let cause = schedule.expire(read_tsc());
     SCHEDULE.set(schedule);
+    TURN_END.set(None);
     arm(local, schedule.next());
     cause
 }
@@ -132,6 +140,7 @@ fn change(
         let mut schedule = SCHEDULE.get();
         make(&mut schedule, &local);
         SCHEDULE.set(schedule);
+        TURN_END.set(None);
         if !serves(ARMED.get(), schedule.next()) {
             arm(&local, schedule.next());
         }

@@ -25,7 +25,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use nile_abi::call::{Answer, System, SystemCall};
+use nile_abi::call::{Answer, Event, System, SystemCall};
 use nile_abi::{Instant, Status, VirtAddr};
 
 use crate::channel::Watched;
@@ -232,24 +232,29 @@ impl<'s> Runtime<'s> {
         event.resize(EVENT_BYTES, 0);
         match self.call(SystemCall::Wait, until, &[], &mut event).result() {
             Ok(0) | Err(Status::Timeout) => self.wake_sleepers(Instant::from_nanos(until)),
-            Ok(bytes) => {
-                let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(event.len());
-                let said = &event[..bytes];
-                if self.0.channels.happened(self, said) || self.0.begun.happened(self, said) {
-                    *self.0.event.borrow_mut() = event;
-                    return;
+            Ok(value) => {
+                let said = Event::of(value, &event);
+                let is_mine = said.is_some_and(|said| {
+                    self.0.channels.happened(self, said) || self.0.begun.happened(self, said)
+                });
+                if !is_mine {
+                    let bytes = usize::try_from(value).unwrap_or(usize::MAX).min(event.len());
+                    self.handle(&event[..bytes]);
                 }
-                // Whoever handles it may say who handles the next.
-                let mut handler = self.0.on_event.take();
-                if let Some(handle) = &mut handler {
-                    handle(self, &event[..bytes]);
-                }
-                let mut place = self.0.on_event.borrow_mut();
-                *place = place.take().or(handler);
             }
             Err(status) => panic!("every thread waits, and the kernel has nothing: {status}"),
         }
         *self.0.event.borrow_mut() = event;
+    }
+
+    fn handle(&self, event: &[u8]) {
+        // Whoever handles it may say who handles the next.
+        let mut handler = self.0.on_event.take();
+        if let Some(handle) = &mut handler {
+            handle(self, event);
+        }
+        let mut place = self.0.on_event.borrow_mut();
+        *place = place.take().or(handler);
     }
 
     fn wake_sleepers(&self, now: Instant) {

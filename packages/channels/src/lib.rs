@@ -145,12 +145,16 @@ fn exchange(
     let channel = pair.out.channel();
     pair.out.close();
     pair.back.close();
-    holds(ask(runtime, ChannelCall::Wake(channel)) == Err(Status::NotFound), 40)?;
+    holds(wake(runtime, channel) == Err(Status::NotFound), 40)?;
     holds(ask(runtime, ChannelCall::Close(channel)) == Err(Status::NotFound), 41)
 }
 
 fn ask(runtime: &Runtime<'_>, call: ChannelCall) -> Result<u64, Status> {
     runtime.call(SystemCall::Channel, 0, &call.encode(), &mut []).result()
+}
+
+fn wake(runtime: &Runtime<'_>, channel: ChannelId) -> Result<u64, Status> {
+    runtime.call(SystemCall::Wake, channel.0.into(), &[], &mut []).result()
 }
 
 /// What cannot be is refused.
@@ -163,7 +167,7 @@ fn refused(runtime: &Runtime<'_>, other: CoreId) -> Checked {
     let soon = Instant::from_nanos(now(runtime)? + 1000);
     holds(runtime.accept_channel(NOBODY, soon).err() == Some(Status::Timeout), 13)?;
     for channel in [ChannelId(0), ChannelId(1), ChannelId(u32::MAX)] {
-        holds(ask(runtime, ChannelCall::Wake(channel)) == Err(Status::NotFound), 14)?;
+        holds(wake(runtime, channel) == Err(Status::NotFound), 14)?;
         holds(ask(runtime, ChannelCall::Close(channel)) == Err(Status::NotFound), 15)?;
     }
     let nonsense = runtime.call(SystemCall::Channel, 0, &[9; 24], &mut []).result();
@@ -250,9 +254,9 @@ fn stay(runtime: &Runtime<'_>, other: CoreId) -> Checked {
         }
     };
     holds(last == Status::Dead, 62)?;
-    holds(ask(runtime, ChannelCall::Wake(pair.out.channel())) == Err(Status::Dead), 63)?;
+    holds(wake(runtime, pair.out.channel()) == Err(Status::Dead), 63)?;
     // There is nobody to wake at the end from which messages come.
-    holds(ask(runtime, ChannelCall::Wake(pair.back.channel())) == Err(Status::Invalid), 64)?;
+    holds(wake(runtime, pair.back.channel()) == Err(Status::Invalid), 64)?;
     pair.out.close();
     pair.back.close();
     Ok(())
@@ -275,7 +279,7 @@ fn steal(runtime: &Runtime<'_>, own: CoreId) -> Checked {
     let soon = Instant::from_nanos(now(runtime)? + LITTLE_PATIENCE);
     holds(runtime.accept_channel(NOBODY, soon).err() == Some(Status::Timeout), 80)?;
     for channel in (0..8).map(ChannelId) {
-        holds(ask(runtime, ChannelCall::Wake(channel)) == Err(Status::NotFound), 81)?;
+        holds(wake(runtime, channel) == Err(Status::NotFound), 81)?;
         holds(ask(runtime, ChannelCall::Close(channel)) == Err(Status::NotFound), 82)?;
     }
     let mine = runtime.open_channel(own, MINE, CELLS).map_err(|_| 83u64)?;

@@ -162,7 +162,8 @@ fn neighbours_have_channels_that_a_third_one_does_not_reach() {
 #[test]
 fn neighbours_pass_a_token_by_a_switch_each_time() {
     let switch = |beside: u32| {
-        let (report, _) = pass(&node(3), &format!("switch-cost rounds=2 times=50 beside={beside}"));
+        let (report, _) =
+            pass(&node(3), &format!("switch-cost rounds=2 times=200 beside={beside}"));
         report.program.expect("it is a scenario").figures["switch"]
     };
     let (two, three) = (switch(0), switch(1));

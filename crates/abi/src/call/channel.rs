@@ -29,9 +29,6 @@ pub enum ChannelCall {
         /// How long to wait.
         until: Instant,
     },
-    /// Wakes the package at the other end of a sending end, which slept when it was last looked
-    /// at. `Dead` if it is gone.
-    Wake(ChannelId),
     /// Gives an end up: the other end learns that it is closed. The ring's memory stays the
     /// package's until the package ends.
     Close(ChannelId),
@@ -50,7 +47,8 @@ pub struct ChannelPlace {
     pub bytes: u64,
 }
 
-/// What `wait` gives: its output.
+/// What `wait` gives. An event of a channel is its value alone; any other is in its output, whose
+/// bytes are the value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event<'a> {
     /// A call to a service of the package's, as the transport layer encodes it.
@@ -74,8 +72,7 @@ impl ChannelCall {
                 [0, u64::from(tag) << 32 | u64::from(to.0), u64::from(cells)]
             }
             ChannelCall::Accept { tag, until } => [1, u64::from(tag), until.as_nanos()],
-            ChannelCall::Wake(channel) => [2, u64::from(channel.0), 0],
-            ChannelCall::Close(channel) => [3, u64::from(channel.0), 0],
+            ChannelCall::Close(channel) => [2, u64::from(channel.0), 0],
         })
     }
 
@@ -92,8 +89,7 @@ impl ChannelCall {
                 tag: u32::try_from(first).ok()?,
                 until: Instant::from_nanos(second),
             },
-            2 if second == 0 => ChannelCall::Wake(ChannelId(u32::try_from(first).ok()?)),
-            3 if second == 0 => ChannelCall::Close(ChannelId(u32::try_from(first).ok()?)),
+            2 if second == 0 => ChannelCall::Close(ChannelId(u32::try_from(first).ok()?)),
             _ => return None,
         })
     }
@@ -120,20 +116,19 @@ impl<'a> Event<'a> {
     /// The first byte of an event that is a [`Event::Call`]; the call's own bytes follow.
     pub const CALL: u8 = 0;
 
-    const WOKEN: u8 = 1;
-    const CLOSED: u8 = 2;
     const ENDED: u8 = 3;
+
+    /// In a value: it is an event of the channel that the lower half names, and that is closed.
+    const CHANNEL: u64 = 1 << 63;
+    const CLOSED: u64 = 1 << 62;
 
     /// Bytes before the end of a call that was begun.
     pub const END_BYTES: usize = 9;
 
-    /// Bytes of an encoded event of a channel.
-    pub const CHANNEL_BYTES: usize = 5;
-
-    /// The output of `wait` for an event of a channel.
-    pub fn encode_channel(channel: ChannelId, closed: bool) -> [u8; Event::CHANNEL_BYTES] {
-        let [a, b, c, d] = channel.0.to_le_bytes();
-        [if closed { Event::CLOSED } else { Event::WOKEN }, a, b, c, d]
+    /// The value of `wait` for an event of a channel.
+    pub fn value_of(channel: ChannelId, closed: bool) -> u64 {
+        let kind = if closed { Event::CHANNEL | Event::CLOSED } else { Event::CHANNEL };
+        kind | u64::from(channel.0)
     }
 
     /// What stands before the end of a call that was begun, in the output of `wait`.
@@ -143,14 +138,22 @@ impl<'a> Event<'a> {
         head
     }
 
+    /// The event that a value tells, with the output.
+    #[inline]
+    pub fn of(value: u64, output: &'a [u8]) -> Option<Event<'a>> {
+        if value & Event::CHANNEL == 0 {
+            return Event::decode(output.get(..usize::try_from(value).ok()?)?);
+        }
+        let channel = ChannelId(value as u32);
+        let is_closed = value & Event::CLOSED != 0;
+        Some(if is_closed { Event::Closed(channel) } else { Event::Woken(channel) })
+    }
+
     /// The event that an output tells.
     pub fn decode(output: &'a [u8]) -> Option<Event<'a>> {
         let (kind, rest) = output.split_first()?;
-        let channel = || Some(ChannelId(u32::from_le_bytes(rest.try_into().ok()?)));
         match *kind {
             Event::CALL => Some(Event::Call(rest)),
-            Event::WOKEN => channel().map(Event::Woken),
-            Event::CLOSED => channel().map(Event::Closed),
             Event::ENDED => {
                 let (begun, end) = rest.split_first_chunk()?;
                 Some(Event::Ended(u64::from_le_bytes(*begun), end))
@@ -186,7 +189,6 @@ mod tests {
             ChannelCall::Open { to: CoreId(u16::MAX), tag: u32::MAX, cells: 1 },
             ChannelCall::Open { to: CoreId(0), tag: 0, cells: u32::MAX },
             ChannelCall::Accept { tag: 7, until: Instant::from_nanos(u64::MAX) },
-            ChannelCall::Wake(CHANNEL),
             ChannelCall::Close(CHANNEL),
         ] {
             assert_eq!(ChannelCall::decode(&call.encode()), Some(call));
@@ -199,9 +201,11 @@ mod tests {
         let place = ChannelPlace { channel: CHANNEL, peer, at, bytes: 4096 };
         assert_eq!(ChannelPlace::decode(&place.encode()), Some(place));
         for (closed, event) in [(false, Event::Woken(CHANNEL)), (true, Event::Closed(CHANNEL))] {
-            assert_eq!(Event::decode(&Event::encode_channel(CHANNEL, closed)), Some(event));
+            assert_eq!(Event::of(Event::value_of(CHANNEL, closed), &[]), Some(event));
         }
         assert_eq!(Event::decode(&[Event::CALL, 1, 2]), Some(Event::Call(&[1, 2])));
+        assert_eq!(Event::of(2, &[Event::CALL, 1, 2]), Some(Event::Call(&[1])));
+        assert_eq!((Event::of(0, &[1]), Event::of(4, &[0; 3])), (None, None));
         let head = Event::end_head(u64::MAX - 1);
         let event = [&head[..], &[1, 2]].concat();
         assert_eq!(Event::decode(&event), Some(Event::Ended(u64::MAX - 1, &[1, 2])));
@@ -210,13 +214,13 @@ mod tests {
 
     #[test]
     fn nonsense_is_none() {
-        for input in [&[][..], &[0; 23], &[0; 25], &[4; 24], &[0xff; 24]] {
+        for input in [&[][..], &[0; 23], &[0; 25], &[3; 24], &[0xff; 24]] {
             assert_eq!(ChannelCall::decode(input), None);
         }
         // No core, no tag and no channel has so great a number.
         let wide = |operation: u64, first: u64| ChannelCall::decode(&pack([operation, first, 0]));
         assert_eq!(wide(0, 1 << 16), None);
-        assert_eq!((wide(1, 1 << 32), wide(2, 1 << 32), wide(3, 1 << 32)), (None, None, None));
+        assert_eq!((wide(1, 1 << 32), wide(2, 1 << 32)), (None, None));
         assert_eq!(ChannelPlace::decode(&[0xff; 24]), None);
         for output in [&[][..], &[1], &[2, 0, 0, 0], &[1, 0, 0, 0, 0, 0], &[3, 0, 0, 0, 0]] {
             assert_eq!(Event::decode(output), None);

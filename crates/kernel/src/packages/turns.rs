@@ -8,16 +8,18 @@ use core::fmt;
 use core::future::poll_fn;
 use core::pin::pin;
 use core::str;
+use core::task::Poll;
 use core::time::Duration;
 
 use nile_abi::call::{Answer, KeepPlace, SystemCall};
 use nile_abi::{Instant, Status, VirtAddr};
+use nile_platform::Machine;
 use nile_platform::user::{Ask, Exit};
-use nile_platform::{Hosting, Machine, User};
 use nile_stl::Admitted;
 
+use super::lending::{Left, Present};
 use super::outcome::CALLS;
-use super::{Calls, Ended, MAX_CALL_BYTES, Package};
+use super::{Ended, MAX_CALL_BYTES, Package, Running};
 use crate::core::Core;
 
 /// The most bytes of one call's lines for the log.
@@ -31,7 +33,7 @@ const MAX_LOG_LINES: usize = 16;
 const LINE_BYTES: usize = 32;
 
 /// System calls that are answered before the loop makes a pass even if nothing is known to wait.
-const CALLS_PER_PASS: u32 = 32;
+pub(super) const CALLS_PER_PASS: u32 = 32;
 
 /// What a package did.
 #[derive(Default)]
@@ -41,10 +43,24 @@ pub(super) struct Counters {
     pub interruptions: Cell<u64>,
     /// How long it had the core.
     pub busy: Cell<Duration>,
+    /// Since when it has it.
+    since: Cell<Option<Instant>>,
 }
 
 impl Counters {
-    fn count(&self, call: SystemCall) {
+    /// It has the core from `now` on.
+    pub fn start(&self, now: Instant) {
+        self.since.set(Some(now));
+    }
+
+    /// It has it no longer.
+    pub fn stop(&self, now: Instant) {
+        if let Some(since) = self.since.take() {
+            self.busy.set(self.busy.get() + now.since(since));
+        }
+    }
+
+    pub fn count(&self, call: SystemCall) {
         let mut calls = self.calls.get();
         calls[call as usize] += 1;
         self.calls.set(calls);
@@ -62,7 +78,7 @@ pub(crate) async fn next_pass<M: Machine>(core: &Core<M>) {
 }
 
 /// Whether something on this core waits for its loop, besides packages that wait for their turns.
-fn has_work<M: Machine>(core: &Core<M>) -> bool {
+pub(super) fn has_work<M: Machine>(core: &Core<M>) -> bool {
     let others = || core.executor.ready() > core.client.queue.ready();
     core.manager.is_some()
         || core.client.is_ready()
@@ -138,21 +154,22 @@ impl<M: Machine> Package<M> {
 
     /// Runs a loaded package until it ends, and counts how long it has the core. The clock is read
     /// when the package gets the core and when it lets go of it, and not for each system call.
-    pub(super) async fn take_turns(&self, calls: &impl Calls<M>) -> Ended {
-        let core = &self.0.core;
-        let busy = &self.0.counters.busy;
-        let mut turns = pin!(self.turns(calls));
+    pub(super) async fn take_turns(&self) -> Ended {
+        let Running { core, counters, .. } = &*self.0;
+        let _present = Present::new(self);
+        let mut turns = pin!(self.turns());
         let counted = poll_fn(|context| {
-            let began = core.now();
+            counters.start(core.now());
             let ended = turns.as_mut().poll(context);
-            busy.set(busy.get() + core.now().since(began));
+            counters.stop(core.now());
             ended
         });
         counted.await
     }
 
-    async fn turns(&self, calls: &impl Calls<M>) -> Ended {
-        let core = &self.0.core;
+    async fn turns(&self) -> Ended {
+        let Running { core, lending, .. } = &*self.0;
+        let mut given_back = None;
         let mut answer = Answer::ok(0);
         let mut since_pass = 0;
         let mut stretch = Stretch::default();
@@ -161,15 +178,25 @@ impl<M: Machine> Package<M> {
             if self.0.control.stopped.is_raised() {
                 return Ended::Stopped;
             }
-            let record = core.machine.board().record(core.id());
-            let until = stretch.turn_ends(core);
-            record.set_hosting(Hosting::Turn);
-            let exit = self.0.space.with_user(|user| user.run(answer, until));
-            record.set_hosting(Hosting::Package);
-            let Ok(exit) = exit else { return Ended::Stopped };
-            match exit {
-                Exit::Fault(fault) => return Ended::Faulted(fault),
-                Exit::Interrupted => {
+            let mut until = None;
+            let left = match given_back.take() {
+                Some(left) => left,
+                None => {
+                    until = stretch.turn_ends(core);
+                    self.take_stretch(answer, until, &mut since_pass)
+                }
+            };
+            if lending.has_called() {
+                silence.since = None;
+            }
+            match left {
+                Left::Gone => return Ended::Stopped,
+                Left::Ready(its) => {
+                    answer = its;
+                    since_pass = CALLS_PER_PASS;
+                }
+                Left::Exit(Exit::Fault(fault)) => return Ended::Faulted(fault),
+                Left::Exit(Exit::Interrupted) => {
                     count(&self.0.counters.interruptions);
                     if let Some(silent) = silence.goes_on(|| core.now()) {
                         return Ended::Hung(silent);
@@ -179,17 +206,24 @@ impl<M: Machine> Package<M> {
                     }
                     since_pass = CALLS_PER_PASS;
                 }
-                Exit::Call(ask) => {
+                Left::Exit(Exit::Call(ask)) => {
                     silence.since = None;
-                    record.count_system_call();
+                    core.machine.board().record(core.id()).count_system_call();
                     if SystemCall::from_number(ask.number) == Some(SystemCall::Exit) {
                         self.0.counters.count(SystemCall::Exit);
                         self.hear_last_words(ask);
                         return Ended::Exited(ask.word);
                     }
-                    let served = self.0.control.stopped.or(self.serve(calls, ask)).await;
-                    let Some(result) = served else { return Ended::Stopped };
-                    answer = result.map_or_else(Answer::failed, Answer::ok);
+                    let served = self.0.control.stopped.or(self.serve_or_lend(ask)).await;
+                    lending.keep();
+                    let Some(served) = served else { return Ended::Stopped };
+                    match served {
+                        Left::Ready(its) => answer = its,
+                        exit => {
+                            given_back = Some(exit);
+                            continue;
+                        }
+                    }
                     since_pass += 1;
                 }
             }
@@ -201,8 +235,24 @@ impl<M: Machine> Package<M> {
         }
     }
 
-    /// Answers a system call other than `exit`.
-    async fn serve(&self, calls: &impl Calls<M>, ask: Ask) -> Result<u64, Status> {
+    /// Answers a system call other than `exit`. While a `wait` goes on, the package may be lent.
+    async fn serve_or_lend(&self, ask: Ask) -> Left {
+        let lending = &self.0.lending;
+        let mut serving = pin!(self.serve(ask));
+        if SystemCall::from_number(ask.number) == Some(SystemCall::Wait) {
+            lending.wait(ask);
+        }
+        poll_fn(|context| match lending.take_back(context) {
+            Some(left) => Poll::Ready(left),
+            None => serving
+                .as_mut()
+                .poll(context)
+                .map(|result| Left::Ready(result.map_or_else(Answer::failed, Answer::ok))),
+        })
+        .await
+    }
+
+    async fn serve(&self, ask: Ask) -> Result<u64, Status> {
         let bad = &self.0.counters.bad;
         let Some(call) = SystemCall::from_number(ask.number) else {
             count(bad);
@@ -235,13 +285,14 @@ impl<M: Machine> Package<M> {
             SystemCall::Invoke
             | SystemCall::Begin
             | SystemCall::Wait
+            | SystemCall::Wake
             | SystemCall::Reply
             | SystemCall::Publish
             | SystemCall::Channel
             | SystemCall::Pool => {
                 let buffers = self.buffers(ask).inspect_err(|_| count(bad));
                 let (input, room) = buffers?;
-                let served = calls.call(self, call, ask.word, input, room);
+                let served = self.0.calls.call(self, call, ask.word, input, room);
                 let (value, output) = self.0.core.serving(self, served).await?;
                 if output.len() > room {
                     return Err(Status::Invalid);

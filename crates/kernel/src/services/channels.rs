@@ -99,6 +99,11 @@ trait End {
     /// Has the receiver's kernel note a wake-up.
     fn wake(&self) -> Result<(), Status>;
 
+    /// The end of a neighbour that would be woken.
+    fn neighbour(&self) -> Option<&Inlet> {
+        None
+    }
+
     /// Gives the end up; ends when the management core knows, where that matters.
     fn close(&self) -> LocalFuture<()>;
 }
@@ -166,6 +171,14 @@ impl Owner {
         {
             ends.happened(*channel, closed);
         }
+    }
+
+    /// Notes a wake-up, of which nobody is told yet: in which slot the package is.
+    fn note_woken(&self) -> Option<UserSlot> {
+        let owner = self.0.borrow();
+        let (ends, channel) = owner.as_ref()?;
+        let ends = ends.upgrade().filter(|ends| ends.note(*channel, false))?;
+        ends.slot.get()
     }
 }
 
@@ -278,25 +291,53 @@ pub(super) struct Ends {
     /// What has happened and was not told: for each end once, and whether it is closed.
     happened: RefCell<SortedMap<ChannelId, bool>>,
     waiter: Waiter,
+    /// The package's slot, once it has opened or accepted anything.
+    slot: Cell<Option<UserSlot>>,
     /// The package has ended.
     over: Cell<bool>,
 }
 
 impl Ends {
-    /// The next event for `wait`; `waker` is woken when there may be one.
-    pub fn next_event(&self, waker: &Waker) -> Option<[u8; Event::CHANNEL_BYTES]> {
-        let first = self.happened.borrow_mut().pop_first();
-        if first.is_none() {
+    /// The next event, as `wait` gives it; `waker` is woken when there may be one.
+    pub fn next_event(&self, waker: &Waker) -> Option<u64> {
+        let event = self.pop_event();
+        if event.is_none() {
             self.waiter.wait(waker);
         }
-        first.map(|(channel, closed)| Event::encode_channel(channel, closed))
+        event
+    }
+
+    /// The next event, if there is one.
+    pub fn pop_event(&self) -> Option<u64> {
+        let first = self.happened.borrow_mut().pop_first();
+        first.map(|(channel, closed)| Event::value_of(channel, closed))
     }
 
     fn happened(&self, channel: ChannelId, closed: bool) {
-        if self.open.borrow().contains_key(&channel) {
-            *self.happened.borrow_mut().entry(channel).or_default() |= closed;
+        if self.note(channel, closed) {
             self.waiter.wake();
         }
+    }
+
+    /// Notes an event of an end; whether the package has that.
+    fn note(&self, channel: ChannelId, closed: bool) -> bool {
+        let is_open = self.open.borrow().contains_key(&channel);
+        if is_open {
+            *self.happened.borrow_mut().entry(channel).or_default() |= closed;
+        }
+        is_open
+    }
+
+    /// Wakes the package at the other end of a channel.
+    pub fn wake(&self, channel: u64) -> Result<(), Status> {
+        let channel = u32::try_from(channel).map(ChannelId).map_err(|_| Status::NotFound)?;
+        let end = self.open.borrow().get(&channel).map(|it| it.end.clone());
+        end.ok_or(Status::NotFound)?.wake()
+    }
+
+    /// Notes for a neighbour at the other end that it was woken: its slot.
+    pub fn wake_neighbour(&self, channel: ChannelId) -> Option<UserSlot> {
+        self.open.borrow().get(&channel)?.end.neighbour()?.owner.note_woken()
     }
 
     /// Gives an end its name. Its ring has so many bytes at `at`.
@@ -356,10 +397,6 @@ pub(super) async fn answer<M: Machine>(
             let place = accept(package, ends, tag, until).await?;
             Ok(Vec::from(place.encode()))
         }
-        ChannelCall::Wake(channel) => {
-            let end = ends.open.borrow().get(&channel).map(|it| it.end.clone());
-            end.ok_or(Status::NotFound)?.wake().map(|()| Vec::new())
-        }
         ChannelCall::Close(channel) => {
             let open = ends.open.borrow_mut().remove(&channel).ok_or(Status::NotFound)?;
             ends.happened.borrow_mut().remove(&channel);
@@ -382,6 +419,7 @@ async fn open<M: Machine>(
         return Err(Status::Invalid);
     }
     ends.has_room()?;
+    ends.slot.set(Some(package.slot()));
     if to == core.id() {
         return near::open(package, ends, tag, cells).await;
     }
@@ -417,6 +455,7 @@ async fn accept<M: Machine>(
 ) -> Result<ChannelPlace, Status> {
     let core = package.core().clone();
     ends.has_room()?;
+    ends.slot.set(Some(package.slot()));
     loop {
         let offers = &core.services.rings;
         let inlet = offers.comes.until(|| offers.take(tag, package.slot()).map(Some));
@@ -504,8 +543,8 @@ mod tests {
         ends.happened(second, false);
         ends.happened(first, false);
         ends.happened(ChannelId(7), true);
-        assert_eq!(next(), Some(Event::encode_channel(first, false)));
-        assert_eq!(next(), Some(Event::encode_channel(second, true)));
+        assert_eq!(next(), Some(Event::value_of(first, false)));
+        assert_eq!(next(), Some(Event::value_of(second, true)));
         assert_eq!(next(), None, "of what is no end nothing is told");
     }
 }

@@ -115,6 +115,11 @@ impl Desk {
         }
     }
 
+    /// Whether any call waits to be seen.
+    pub fn has_calls(&self) -> bool {
+        !self.arrived.is_empty()
+    }
+
     fn is_claimed(&self, service: u16) -> bool {
         let is_it = |it: &&Offer| it.number == Some(ServiceNumber(service));
         // One that is called before its publication is over is its package's.

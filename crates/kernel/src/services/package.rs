@@ -11,8 +11,8 @@ use core::future::poll_fn;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
-use nile_abi::call::{Event, SystemCall};
-use nile_abi::{Instant, Status};
+use nile_abi::call::{Event, SystemCall, UserSlot};
+use nile_abi::{ChannelId, Instant, Status};
 use nile_bosml::discovery;
 use nile_platform::Machine;
 use nile_registry::Layer;
@@ -101,6 +101,7 @@ impl<M: Machine> Calls<M> for ServiceCalls {
                     let there = There { stl: &stl, desk: &desk, ends: &ends, begun: &begun };
                     wait(there, Instant::from_nanos(word), room).await
                 }
+                SystemCall::Wake => ends.wake(word).map(|()| (0, Vec::new())),
                 SystemCall::Reply => {
                     desk.borrow_mut().answer(word, &input).map(|()| (0, Vec::new()))
                 }
@@ -138,6 +139,20 @@ impl<M: Machine> Calls<M> for ServiceCalls {
                 _ => Err(Status::NotFound),
             }
         })
+    }
+
+    fn wake_neighbour(&self, channel: ChannelId) -> Option<UserSlot> {
+        self.ends.wake_neighbour(channel)
+    }
+
+    fn next_of_channels(&self) -> Option<u64> {
+        let event = self.ends.pop_event()?;
+        self.desk.borrow_mut().had_channel = true;
+        Some(event)
+    }
+
+    fn waits_for_channels(&self) -> bool {
+        self.begun.is_empty() && !self.desk.borrow().has_calls()
     }
 
     fn ended(&self, package: &Package<M>) {
@@ -195,15 +210,11 @@ struct There<'a> {
 
 /// What there is for the package: what happened to its channels, in turn with calls to its
 /// services and with ends of those that it has begun. `Timeout` if nothing comes before `until`. A
-/// call that does not fit into `room` is refused; with room for no event of a channel, or for the
-/// longest end while a call is begun, the wait is `Invalid`.
+/// call that does not fit into `room` is refused; without room for the longest end while a call is
+/// begun, the wait is `Invalid`.
 async fn wait(there: There<'_>, until: Instant, room: usize) -> Result<(u64, Vec<u8>), Status> {
     let There { stl, desk, ends, begun } = there;
-    let least = match begun.is_empty() {
-        true => Event::CHANNEL_BYTES,
-        false => Event::END_BYTES + MOST_END,
-    };
-    if room < least {
+    if !begun.is_empty() && room < Event::END_BYTES + MOST_END {
         return Err(Status::Invalid);
     }
     let mut deadline = stl.host().sleep_until(until);
@@ -226,7 +237,7 @@ async fn wait(there: There<'_>, until: Instant, room: usize) -> Result<(u64, Vec
         }
         if let Some(event) = ends.next_event(context.waker()) {
             desk.had_channel = true;
-            return Poll::Ready(Ok((event.len() as u64, Vec::from(event))));
+            return Poll::Ready(Ok((event, Vec::new())));
         }
         if let Some(call) = desk.next_call(room) {
             return Poll::Ready(Ok((call.len() as u64, call)));

@@ -32,6 +32,8 @@
 pub mod memory;
 pub mod turn;
 
+use core::sync::atomic::{AtomicUsize, Ordering};
+
 use nile_abi::call::{Answer, USER_BASE, UserSlot};
 use nile_abi::{CoreId, Instant, PageSize, PhysAddr, Status, VirtAddr};
 use nile_platform::user::{Access, BadAddress, Exit, Gateway, Start, User};
@@ -59,8 +61,8 @@ const GATE: [u8; 6] = [0x49, 0x89, 0xca, 0x0f, 0x05, 0xc3];
 /// The slots of this core that have a package.
 static TAKEN: Private<[bool; UserSlot::COUNT]> = Private::new([false; UserSlot::COUNT]);
 
-/// The one whose package is loaded.
-static LOADED: Private<Option<UserSlot>> = Private::new(None);
+/// The number of the one whose package is loaded. No handler looks at it.
+static LOADED: AtomicUsize = AtomicUsize::new(UserSlot::COUNT);
 
 /// Readies this core for packages: how they enter the kernel, and how the kernel reaches them.
 ///
@@ -124,16 +126,15 @@ impl UserHalf {
 
     /// Makes the memory and the registers of this slot's package those that the core has.
     fn load(&self) {
-        let loaded = LOADED.get();
-        if loaded == Some(self.slot) {
+        let loaded = LOADED.load(Ordering::Relaxed);
+        if loaded == self.slot.index() {
             return;
         }
-        let waits_for_answer = matches!(self.stage, Stage::Called | Stage::Answered);
-        turn::exchange(loaded, self.slot, waits_for_answer);
+        turn::exchange(loaded, self.slot.index());
         // SAFETY: it maps of the kernel what every root of this core maps, and of user memory this
         // slot's.
         unsafe { privileged::load_root(self.root) };
-        LOADED.set(Some(self.slot));
+        LOADED.store(self.slot.index(), Ordering::Relaxed);
         samples::set_code(self.code);
     }
 }
@@ -144,8 +145,8 @@ impl Drop for UserHalf {
         // has it taken out first.
         privileged::invalidate_all();
         timer::set_turn_end(None);
-        if LOADED.get() == Some(self.slot) {
-            LOADED.set(None);
+        if LOADED.load(Ordering::Relaxed) == self.slot.index() {
+            LOADED.store(UserSlot::COUNT, Ordering::Relaxed);
             samples::set_code(None);
         }
         let mut taken = TAKEN.get();

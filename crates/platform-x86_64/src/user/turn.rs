@@ -98,43 +98,64 @@ struct Turn {
     state: State,
     /// Where the kernel goes on, below the registers that a function keeps.
     kernel_stack: u64,
+    /// Whether the last turn has ended by a call: of the state, the registers that last are there.
+    called: bool,
     fault: Fault,
 }
 
 const NO_FAULT: Fault = Fault { kind: 0, code: 0, at: 0, address: 0 };
 
 static TURN: Private<Turn> =
-    Private::new(Turn { state: State::ZERO, kernel_stack: 0, fault: NO_FAULT });
+    Private::new(Turn { state: State::ZERO, kernel_stack: 0, called: false, fault: NO_FAULT });
 
 /// What is kept of a package while another one is loaded.
 #[derive(Clone, Copy)]
 struct Unloaded {
     state: State,
+    called: bool,
     /// The control word of the x87 unit: all that a call keeps of that.
     x87: u16,
 }
 
 static UNLOADED: Private<[Unloaded; UserSlot::COUNT]> =
-    Private::new([Unloaded { state: State::ZERO, x87: 0 }; UserSlot::COUNT]);
+    Private::new([Unloaded { state: State::ZERO, called: false, x87: 0 }; UserSlot::COUNT]);
 
-/// Keeps the registers of the package that is loaded, if there is one, and brings back those of the
-/// one in slot `to`. Of a package that does not wait for an answer, all registers are in its state.
-pub(super) fn exchange(from: Option<UserSlot>, to: UserSlot, waits_for_answer: bool) {
+/// Keeps the registers of the package that is loaded, if its slot `from` is one, and brings back
+/// those of the one in slot `to`. Of a package that does not wait for an answer, all registers are
+/// in its state.
+pub(super) fn exchange(from: usize, to: usize) {
     // SAFETY: as in `with`.
     let all = unsafe { &mut *UNLOADED.as_ptr() };
     with(|turn| {
-        if let Some(from) = from {
-            all[from.index()] = Unloaded { state: turn.state, x87: privileged::x87_control() };
+        if let Some(kept) = all.get_mut(from) {
+            copy(&turn.state, &mut kept.state, turn.called);
+            (kept.called, kept.x87) = (turn.called, privileged::x87_control());
         }
-        let Unloaded { state, x87 } = all[to.index()];
-        turn.state = state;
+        let Unloaded { state, called, x87 } = &all[to];
+        copy(state, &mut turn.state, *called);
+        turn.called = *called;
         // What the last one has left there is none of this one's.
         // SAFETY: the kernel uses none of these.
         unsafe { privileged::clear_data_segments() }
-        if waits_for_answer {
-            privileged::begin_x87(x87);
+        if *called {
+            privileged::begin_x87(*x87);
         }
     });
+}
+
+/// Copies a state; of a package that has called the kernel, what `user_answer` takes from it.
+fn copy(from: &State, to: &mut State, called: bool) {
+    if !called {
+        *to = *from;
+        return;
+    }
+    to.vectors.copy_mxcsr(&from.vectors);
+    let Frame { rbx, rbp, r12, r13, r14, r15, rip, rsp, rax, rdx, .. } = from.frame;
+    let all = &mut to.frame;
+    (all.rbx, all.rbp, all.rip, all.rsp) = (rbx, rbp, rip, rsp);
+    (all.r12, all.r13, all.r14, all.r15) = (r12, r13, r14, r15);
+    // It may have been answered, and then had no turn.
+    (all.rax, all.rdx) = (rax, rdx);
 }
 
 /// Set by a signal that finds the kernel running, so that the next turn does not begin without
@@ -196,6 +217,7 @@ pub(super) fn begin(entry: VirtAddr, stack: VirtAddr, argument: VirtAddr) {
         privileged::write_msr(GS_BASE, 0);
     }
     with(|turn| {
+        turn.called = false;
         turn.state = State {
             vectors: Vectors::INITIAL,
             frame: Frame {
@@ -237,11 +259,13 @@ pub(super) unsafe fn enter(by_call: bool) -> Left {
     // SAFETY: the caller's promise. Both keep to the C calling convention: what the package does
     // to registers is undone, and it reaches no memory of the kernel's.
     let left = unsafe { if by_call { user_answer() } else { user_resume() } };
-    match left {
+    let left = match left {
         0 => Left::Called,
         1 => Left::Interrupted,
         _ => Left::Faulted,
-    }
+    };
+    with(|turn| turn.called = left == Left::Called);
+    left
 }
 
 /// Whether an exception in ring 3 is the package's. The others mean that the machine failed, or
@@ -292,6 +316,8 @@ fn kernel_state(stack: u64, left: Left) -> State {
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
+
     use super::*;
 
     const INTERRUPT_FLAG: u64 = 1 << 9;
@@ -310,6 +336,36 @@ mod tests {
         // No virtual-8086 mode, no virtual interrupts.
         assert_eq!(OWN_FLAGS & (1 << 17 | 1 << 19 | 1 << 20), 0);
         assert_ne!(USER_FLAGS & INTERRUPT_FLAG, 0);
+    }
+
+    #[test]
+    fn all_is_kept_of_who_was_interrupted_and_what_lasts_of_who_has_called() {
+        let frame = |it| Frame {
+            rbx: it,
+            rbp: it + 1,
+            r12: it + 2,
+            r13: it + 3,
+            r14: it + 4,
+            r15: it + 5,
+            rip: it + 6,
+            rsp: it + 7,
+            rax: it + 8,
+            rdx: it + 9,
+            ..Frame::ZERO
+        };
+        let from = State { vectors: Vectors::INITIAL, frame: Frame { rcx: 7, ..frame(100) } };
+        let kept = |called| {
+            let mut to = State::ZERO;
+            copy(&from, &mut to, called);
+            to
+        };
+        let (whole, lasting) = (kept(false), kept(true));
+        assert_eq!(format!("{whole:?}"), format!("{from:?}"));
+        assert_eq!(format!("{:?}", lasting.frame), format!("{:?}", frame(100)));
+        let mut vectors = Vectors::ZERO;
+        vectors.copy_mxcsr(&Vectors::INITIAL);
+        assert_eq!(format!("{:?}", lasting.vectors), format!("{vectors:?}"));
+        assert_ne!(format!("{vectors:?}"), format!("{:?}", Vectors::ZERO));
     }
 
     #[test]

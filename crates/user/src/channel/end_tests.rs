@@ -19,7 +19,7 @@ const CELLS: u32 = 4;
 
 struct Kernel {
     ring: Region,
-    events: RefCell<Vec<[u8; Event::CHANNEL_BYTES]>>,
+    events: RefCell<Vec<u64>>,
     wakes: Cell<u32>,
     waits: Cell<u32>,
     /// The receiver is gone.
@@ -38,22 +38,13 @@ impl Kernel {
     }
 
     fn happens(&self, channel: ChannelId, closed: bool) {
-        self.events.borrow_mut().push(Event::encode_channel(channel, closed));
+        self.events.borrow_mut().push(Event::value_of(channel, closed));
     }
 
     fn channel(&self, call: ChannelCall, output: &mut [u8]) -> Answer {
         let (channel, peer) = match call {
             ChannelCall::Open { to, .. } => (SENDER, to),
             ChannelCall::Accept { .. } => (RECEIVER, CoreId(0)),
-            ChannelCall::Wake(channel) => {
-                assert_eq!(channel, SENDER);
-                self.wakes.set(self.wakes.get() + 1);
-                if self.dead.get() {
-                    return Answer::failed(Status::Dead);
-                }
-                self.happens(RECEIVER, false);
-                return Answer::ok(0);
-            }
             ChannelCall::Close(_) => return Answer::ok(0),
         };
         let bytes = self.ring.len() as u64;
@@ -72,13 +63,19 @@ impl System for Kernel {
             SystemCall::Wait => {
                 self.waits.set(self.waits.get() + 1);
                 match self.events.borrow_mut().pop() {
-                    Some(event) => {
-                        output[..event.len()].copy_from_slice(&event);
-                        Answer::ok(event.len() as u64)
-                    }
+                    Some(event) => Answer::ok(event),
                     None if word < u64::MAX => Answer::failed(Status::Timeout),
                     None => panic!("everybody waits for nothing"),
                 }
+            }
+            SystemCall::Wake => {
+                assert_eq!(word, u64::from(SENDER.0));
+                self.wakes.set(self.wakes.get() + 1);
+                if self.dead.get() {
+                    return Answer::failed(Status::Dead);
+                }
+                self.happens(RECEIVER, false);
+                Answer::ok(0)
             }
             SystemCall::Now => Answer::ok(0),
             other => panic!("{other:?}"),

@@ -45,11 +45,11 @@ impl Watched {
     }
 
     /// Takes an event, if it is one of a channel.
-    pub fn happened(&self, runtime: &Runtime<'_>, event: &[u8]) -> bool {
-        let (channel, closed) = match Event::decode(event) {
-            Some(Event::Woken(channel)) => (channel, false),
-            Some(Event::Closed(channel)) => (channel, true),
-            Some(Event::Call(_) | Event::Ended(..)) | None => return false,
+    pub fn happened(&self, runtime: &Runtime<'_>, event: Event<'_>) -> bool {
+        let (channel, closed) = match event {
+            Event::Woken(channel) => (channel, false),
+            Event::Closed(channel) => (channel, true),
+            Event::Call(_) | Event::Ended(..) => return false,
         };
         // Nobody sleeps: then nobody will without having looked at the ring.
         if let Some(watch) = self.0.borrow().get(&channel) {
@@ -159,7 +159,9 @@ impl ChannelSender<'_> {
             return Err(Status::Dead);
         }
         let wake = || {
-            if end.call(ChannelCall::Wake(end.channel)) == Err(Status::Dead) {
+            let channel = u64::from(end.channel.0);
+            let woken = end.runtime.call(SystemCall::Wake, channel, &[], &mut []);
+            if woken.result() == Err(Status::Dead) {
                 end.watch.closed.set(true);
             }
         };

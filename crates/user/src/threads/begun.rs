@@ -22,8 +22,8 @@ struct Waiting {
 
 impl Begun {
     /// Takes an event, if it is the end of a call.
-    pub fn happened(&self, runtime: &Runtime<'_>, event: &[u8]) -> bool {
-        let Some(Event::Ended(number, end)) = Event::decode(event) else { return false };
+    pub fn happened(&self, runtime: &Runtime<'_>, event: Event<'_>) -> bool {
+        let Event::Ended(number, end) = event else { return false };
         if let Some(waiting) = self.0.borrow_mut().get_mut(&number) {
             waiting.end = Some(end.into());
             runtime.unpark(&waiting.thread);
