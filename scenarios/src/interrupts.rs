@@ -30,9 +30,10 @@ const BYTES: u64 = 1 << 20;
 /// Writes and reads between two looks at the counters.
 const ROUNDS: u64 = 6;
 
-/// How often that is tried until the line interrupts. A core may find its device done each time,
-/// where the host takes the processor away.
-const TRIES: u32 = 50;
+/// For how long that is tried until the line interrupts, and the rest between tries. A core may
+/// find its device done each time, where the host takes the processor away.
+const TRIED: Duration = Duration::from_secs(60);
+const REST: Duration = Duration::from_millis(1);
 
 /// Interrupts for nothing, one after the other.
 const BURST: u64 = 100;
@@ -185,13 +186,14 @@ impl<M: Misbehave> Bench<'_, M> {
 
     /// Moves data until the line has interrupted; how often it has.
     async fn moves_by_interrupt(&self, it: &DeviceInterrupts, when: &str) -> CallResult<u64> {
-        for _ in 0..TRIES {
+        let until = self.core.now() + TRIED;
+        loop {
             let came = self.moves(it, when).await?;
-            if came > 0 {
+            if came > 0 || self.core.now() >= until {
                 return Ok(came);
             }
+            self.core.sleep(REST).await;
         }
-        Ok(0)
     }
 
     /// Data move while the line interrupts another core, if the machine can; whether it can. If the

@@ -1,9 +1,9 @@
 //! A worker that computes is not interrupted; with ticks on, the same worker is, and the counter
-//! shows it.
+//! shows it. The worker counts around its own work, so that no other core has to be on time.
 
 use core::time::Duration;
 
-use nile_abi::{CoreId, Role};
+use nile_abi::{CoreId, Role, Status};
 use nile_kernel::Core;
 use nile_platform::{Cause, Machine};
 
@@ -30,10 +30,7 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>, expect: Expe
         core.clone().spawn(async move {
             let Ok(talk) = Talk::answer(&core, COMPUTE).await else { return };
             while talk.listen().await.is_ok() {
-                let before = core.now();
-                core.machine().compute(span);
-                let took = core.now().since(before);
-                if talk.tell(took.as_micros() as u64).await.is_err() {
+                if compute(&core, &talk, span).await.is_err() {
                     break;
                 }
             }
@@ -46,44 +43,63 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>, expect: Expe
             let Some(worker) = last_worker(&core) else {
                 return findings.check(false, format_args!("the node has no worker core"));
             };
-            let talk = Talk::start(&core, worker, COMPUTE).await;
-            let Some(talk) = findings.expect(talk, "no talk with the worker") else { return };
-            findings.expect(talk.tell(0).await, "the worker cannot be told to begin");
-            // Its wake-up is the one signal that it gets; what comes from here on counts.
-            core.sleep(span / 10).await;
-            let wakes = || core.machine().board().record(worker).wakes();
-            let (before, slept) = (counts(&core, worker), wakes());
-            core.sleep(span * 8 / 10).await;
-            let (after, woken) = (counts(&core, worker), wakes() - slept);
-            let took = findings.expect(talk.listen().await, "the worker did not end");
-            let least = span.as_micros() as u64;
-            let took = took.unwrap_or(0);
+            let told = ask(&core, worker).await;
+            let Some(told) = findings.expect(told, "the worker does not tell") else { return };
+            let (took, least) = (told.took, span.as_micros() as u64);
             findings.check(took >= least, format_args!("computed {took} µs of {least}"));
             findings.figure("computed_us", took);
-            judge(&findings, &before, &after, expect);
+            judge(&findings, &told.interrupts, expect);
+            let woken = told.wakes;
             findings.check(woken == 0, format_args!("{woken} of them did not break into that"));
         });
     }
 }
 
-fn judge(findings: &Findings, before: &[u64; 7], after: &[u64; 7], expect: Expect) {
-    let mut all = 0;
-    for cause in Cause::ALL {
-        let count = after[cause as usize] - before[cause as usize];
-        findings.figure(cause.name(), count);
-        all += count;
+/// What a worker tells of its work: microseconds, and what was counted meanwhile.
+struct Told {
+    took: u64,
+    wakes: u64,
+    interrupts: [u64; Cause::ALL.len()],
+}
+
+/// Computes for that long and tells of it.
+async fn compute<M: Machine>(core: &Core<M>, talk: &Talk<M>, span: Duration) -> Result<(), Status> {
+    let record = core.machine().board().record(core.id());
+    let count = || (record.wakes(), Cause::ALL.map(|cause| record.interrupts(cause)));
+    // The signal that woke it may be still on its way. What comes from here on counts.
+    core.machine().compute(span / 10);
+    let (before, begun) = (count(), core.now());
+    core.machine().compute(span);
+    let (took, after) = (core.now().since(begun), count());
+    talk.tell(took.as_micros() as u64).await?;
+    talk.tell(after.0 - before.0).await?;
+    for (after, before) in after.1.iter().zip(before.1) {
+        talk.tell(after - before).await?;
     }
-    let ticks = after[Cause::Tick as usize] - before[Cause::Tick as usize];
+    Ok(())
+}
+
+async fn ask<M: Machine>(core: &Core<M>, worker: CoreId) -> Result<Told, Status> {
+    let talk = Talk::start(core, worker, COMPUTE).await?;
+    let (took, wakes) = (talk.ask(0).await?, talk.listen().await?);
+    let mut told = Told { took, wakes, interrupts: [0; Cause::ALL.len()] };
+    for count in &mut told.interrupts {
+        *count = talk.listen().await?;
+    }
+    Ok(told)
+}
+
+fn judge(findings: &Findings, interrupts: &[u64; Cause::ALL.len()], expect: Expect) {
+    for (cause, count) in Cause::ALL.into_iter().zip(interrupts) {
+        findings.figure(cause.name(), *count);
+    }
+    let (all, ticks) = (interrupts.iter().sum::<u64>(), interrupts[Cause::Tick as usize]);
     match expect {
         Expect::Silence => {
             findings.check(all == 0, format_args!("{all} interrupts while it computed"));
         }
         Expect::Ticks => findings.check(ticks > 0, format_args!("no tick was counted")),
     }
-}
-
-fn counts<M: Machine>(core: &Core<M>, of: CoreId) -> [u64; 7] {
-    Cause::ALL.map(|cause| core.machine().board().record(of).interrupts(cause))
 }
 
 /// The last core that works and does not manage.

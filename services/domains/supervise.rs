@@ -23,7 +23,7 @@ const DEADLINES: Deadlines = Deadlines {
     force: Duration::from_millis(100),
     build: Duration::from_secs(10),
     start: Duration::from_secs(10),
-    stop: Duration::from_secs(2),
+    stop: Duration::from_secs(5),
 };
 
 /// Units of memory that are zeroed before others of this core go on.
