@@ -40,5 +40,7 @@ fn main() {
     let _ = writeln!(code, "const HAS_OPTIMISERS: bool = {};", offers("role_assignment"));
     let _ = writeln!(code, "/// Whether records are.");
     let _ = writeln!(code, "const HAS_RECORDS: bool = {};", offers("records"));
+    let _ = writeln!(code, "/// Whether datasets are.");
+    let _ = writeln!(code, "const HAS_DATASETS: bool = {};", offers("dataset"));
     fs::write(Path::new(&out).join("services.rs"), code).expect("OUT_DIR can be written");
 }

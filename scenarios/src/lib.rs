@@ -45,6 +45,7 @@
 //! | `cluster`         | nodes find each other; services are called wherever they are           |
 //! | `serve`           | nothing: a node of a cluster that serves until it is ended              |
 //! | `bulk`            | buffers between nodes: whole, in any number, and `Dead` when it is so  |
+//! | `stores`          | two disks have a store each, on one core or two, and move whole        |
 //! | `dataset-nodes`   | datasets come from another node whole, or leave nothing                |
 //! | `leaving`         | cores leave as planned and come back, and no call is lost              |
 //! | `shifting`        | cores leave, come and change roles at any moment, and no call is lost  |
@@ -128,6 +129,7 @@ mod roles;
 mod rpc_cost;
 mod shifting;
 mod slices;
+mod stores;
 mod sweeps;
 mod switches;
 mod system_call;
@@ -147,7 +149,7 @@ use nile_platform::Misbehave;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 66] = [
+pub const PROGRAMS: [&str; 67] = [
     "boot",
     "ping",
     "restart",
@@ -171,6 +173,7 @@ pub const PROGRAMS: [&str; 66] = [
     "calls-churn",
     "defaults",
     "datasets",
+    "stores",
     "jobs",
     "greedy",
     "flood",
@@ -279,7 +282,7 @@ pub fn needs_supervisor(program: &str) -> bool {
 /// How many disks a program's node must have at least, of 8 MiB at least.
 pub fn disks(program: &str) -> usize {
     match program {
-        "roles" | "shifting" => 2,
+        "roles" | "shifting" | "stores" => 2,
         "datasets" | "graph-kept" | "greedy" | "interrupts" | "jobs" => 1,
         _ => program.starts_with("disk").into(),
     }
@@ -313,6 +316,7 @@ fn start<M: Misbehave>(core: &Core<M>, command: &str) {
         "calls-churn" => calls_churn::start(core, &arguments),
         "defaults" => defaults::start(core),
         "datasets" => datasets::start(core, &arguments),
+        "stores" => stores::start(core),
         "jobs" => jobs::start(core, &arguments),
         "greedy" => jobs::greedy::start(core, &arguments),
         "flood" => flood::start(core, &arguments),

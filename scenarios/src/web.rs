@@ -82,7 +82,7 @@ struct Plan {
 async fn put(stl: &Stl, bytes: u64) -> CallResult<()> {
     let none = || CallError::new(Status::NotFound, "this node has no store");
     let store = until(stl, async || {
-        let found = cluster::stores(stl).await?.into_iter().find(|store| store.is_here);
+        let found = cluster::stores(stl).await?.into_iter().find(|store| store.is_here());
         found.map(|store| store.client).ok_or_else(none)
     })
     .await?;

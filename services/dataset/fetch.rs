@@ -26,6 +26,9 @@ use nile_interfaces::dataset::records::{Destination, Listed};
 /// The mailboxes of datasets that come here: this, the core, and a number on that.
 const MAILBOXES: u64 = 0xda7a << 48;
 
+/// Numbers of fetches that each disk of a core has.
+pub const NUMBERS: u32 = 1 << 28;
+
 /// Blocks that are asked for and have not come.
 const WINDOW: usize = 4;
 

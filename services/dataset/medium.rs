@@ -30,11 +30,12 @@ pub struct Medium {
 }
 
 impl Medium {
-    /// The first disk of this core. `NotFound` if it has none, or the node has no pool.
-    pub fn open(stl: &Stl) -> CallResult<Medium> {
+    /// A disk of this core, by its place among these. `NotFound` if there is none, or the node has
+    /// no pool.
+    pub fn open(stl: &Stl, place: usize) -> CallResult<Medium> {
         let node = stl.node()?;
         let missing = |what: &'static str| CallError::new(Status::NotFound, what);
-        let disk = node.disks().into_iter().next();
+        let disk = node.disks().into_iter().nth(place);
         let disk = disk.ok_or_else(|| missing("this node has no disk for datasets"))?;
         let pool = node.pool();
         let pool = pool.ok_or_else(|| {

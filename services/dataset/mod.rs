@@ -1,5 +1,5 @@
 //! The dataset service: named, immutable datasets on a disk of this core (docs/store.md has the
-//! format). Every core that drives a disk has one; what the cluster has is the sum of them.
+//! format). A core that drives disks has an instance for each; what the cluster has is the sum.
 //!
 //! A dataset is written as a stream of bytes, or block by block in buffers of the node's pool. On
 //! one node `commit` makes it durable; with copies on several, whoever writes has all of them
@@ -30,24 +30,26 @@ use core::time::Duration;
 
 use nile_abi::{CoreId, Generation, NodeId, Status};
 use nile_bosml::{Blob, Bytes};
-use nile_registry::Caller as Binder;
+use nile_registry::{Attribute, Caller as Binder};
 use nile_stl::node::from_call;
-use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
+use nile_stl::{CallError, CallResult, Caller, Half, Start, Stl, service};
 use nile_store::{Manifest, Name, Owner, Space, State, Store, Ticket, Version};
 use nile_sync::Notify;
 
-use crate::cluster;
 use crate::job::cluster::whole;
 use crate::page::page;
+use crate::{cluster, instance};
 use given::Given;
 use keeper::Keeper;
 use medium::Medium;
 use mounting::Mounted;
-use nile_interfaces::dataset::DatasetKernel;
+pub use streams::disk_of;
+
 use nile_interfaces::dataset::records::{
     BlockEntry, BlockRange, Condition, Copied, Decider, Destination, Draft, InFile, Listed,
     NoteEntry, Piece, SpaceEntry, Verified,
 };
+use nile_interfaces::dataset::{DatasetKernel, NAMES};
 use nile_interfaces::name::NameClient;
 use streams::{Stream, Streams};
 use travel::{listed, refused};
@@ -58,13 +60,15 @@ const UNDECIDED: Duration = Duration::from_secs(30);
 /// The most entries of one reply.
 const MOST_LISTED: usize = 128;
 
-/// The datasets of this core's disk.
+/// The datasets of a disk of this core.
 pub struct Dataset {
     shared: Rc<Shared>,
 }
 
 struct Shared {
     stl: Stl,
+    /// Which of this core's disks.
+    disk: usize,
     mounted: RefCell<Mounted>,
     /// Notified when it was mounted, or could not be.
     mounts: Notify,
@@ -72,7 +76,7 @@ struct Shared {
     last: blocks::Last,
     /// What callers may not have claimed yet.
     given: Given,
-    /// Numbers the fetches of this core.
+    /// Numbers the fetches of this store.
     fetches: Cell<u32>,
     /// Whether it will be looked what was prepared and not decided.
     sees_decided: Cell<bool>,
@@ -80,13 +84,35 @@ struct Shared {
 
 impl Start for Dataset {
     fn start(stl: &Stl) -> Dataset {
+        Dataset::on(stl, 0)
+    }
+}
+
+/// Publishes an instance for each disk of this core but the first; what could not be is logged.
+pub async fn publish_others(stl: &Stl) {
+    let own = stl.acting_as(Binder::Operator);
+    let disks = own.node().map_or(0, |node| node.disks().len());
+    for (disk, name) in NAMES.into_iter().enumerate().take(disks).skip(1) {
+        let make = |stl: &Stl| Half::of::<dyn DatasetKernel>(Rc::new(Dataset::on(stl, disk)));
+        let keywords = [("dataset", 5), ("storage", 3), ("block", 1)];
+        let place = [Attribute::int("place", disk as i64)];
+        let published = instance::publish(&own, &REGISTRATION, name, keywords, place, make).await;
+        if let Err(error) = published {
+            own.host().log(format_args!("service {name} is not published: {error}"));
+        }
+    }
+}
+
+impl Dataset {
+    fn on(stl: &Stl, disk: usize) -> Dataset {
         let stl = stl.acting_as(Binder::Operator);
         let (mounted, mounts) = (RefCell::new(Mounted::Not), Notify::default());
-        let (streams, last) = (Streams::default(), blocks::Last::default());
+        let (streams, last) = (Streams::on(disk), blocks::Last::default());
         let (given, fetches) = (Given::default(), Cell::new(0));
         let sees_decided = Cell::new(false);
         let shared = Rc::new(Shared {
             stl: stl.clone(),
+            disk,
             mounted,
             mounts,
             streams,
@@ -181,7 +207,7 @@ fn named(name: &str) -> CallResult<Name> {
     Name::new(name).ok_or_else(bad)
 }
 
-#[service(on = disk, keywords(dataset = 5, storage = 3, block = 1))]
+#[service(on = disk, keywords(dataset = 5, storage = 3, block = 1), attributes(place = 0))]
 impl DatasetKernel for Dataset {
     async fn create(
         &self,
@@ -341,7 +367,9 @@ impl DatasetKernel for Dataset {
             found => return found,
         };
         let others = cluster::stores(&self.shared.stl).await?;
-        let others = others.into_iter().filter(|store| !store.is_here);
+        let (core, disk) = (self.shared.stl.host().core(), self.shared.disk);
+        let is_this = |it: &cluster::Store| (it.place.core, it.disk) == (core, disk);
+        let others = others.into_iter().filter(|it| !it.is_here() || !is_this(it));
         cluster::first(others, missing, async |store| {
             store.client.read(name, epoch, attempt, at, length).await
         })
@@ -393,7 +421,8 @@ impl DatasetKernel for Dataset {
             return Err(CallError::new(Status::Invalid, message));
         }
         let number = self.shared.fetches.get();
-        self.shared.fetches.set(number.wrapping_add(1));
+        self.shared.fetches.set(number.wrapping_add(1) % fetch::NUMBERS);
+        let number = self.shared.disk as u32 * fetch::NUMBERS + number;
         fetch::fetch(&keeper, (key.clone(), version), (from, own), number).await?;
         let entry = keeper.with(|store| store.get(&key, version).map(listed));
         entry.ok_or_else(|| CallError::new(Status::NotFound, format!("{name}: removed at once")))
@@ -401,7 +430,7 @@ impl DatasetKernel for Dataset {
 
     async fn is_formatted(&self) -> CallResult<bool> {
         if matches!(&*self.shared.mounted.borrow(), Mounted::Not) {
-            let medium = Medium::open(&self.shared.stl)?;
+            let medium = Medium::open(&self.shared.stl, self.shared.disk)?;
             let formatted = keeper::is_formatted(&medium, &self.shared.own()?).await;
             if matches!(formatted, Ok(false)) {
                 return Ok(false);

@@ -122,7 +122,8 @@ impl Shared {
     async fn mount(&self) -> Result<Rc<Keeper>, Unusable> {
         let own = self.node();
         let is_of = |owner| matches!(owner, Owner::Node { node, .. } if node == own);
-        let keeper = Keeper::mount(&self.stl, Medium::open(&self.stl)?, &self.own()?).await?;
+        let keeper =
+            Keeper::mount(&self.stl, Medium::open(&self.stl, self.disk)?, &self.own()?).await?;
         // What this node had prepared in an earlier life and not committed, it never will be.
         let undecided: Vec<(Name, Version)> = keeper.with(|store| {
             let prepared = store.datasets().filter(|it| it.state == State::Prepared);
@@ -138,7 +139,7 @@ impl Shared {
 
     /// How the disk and its store are, looked at anew.
     pub async fn examine(self: &Rc<Self>) -> CallResult<Condition> {
-        let medium = Medium::open(&self.stl)?;
+        let medium = Medium::open(&self.stl, self.disk)?;
         let (disk, bytes) = (medium.name().to_string(), medium.bytes());
         let formatted = keeper::is_formatted(&medium, &self.own()?).await;
         drop(medium);
@@ -199,6 +200,6 @@ impl Shared {
     }
 
     async fn erase(&self) -> Result<(), Unusable> {
-        keeper::format(Medium::open(&self.stl)?, &self.own()?).await
+        keeper::format(Medium::open(&self.stl, self.disk)?, &self.own()?).await
     }
 }

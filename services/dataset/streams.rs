@@ -32,9 +32,19 @@ const MOST_STRANGE: usize = 64;
 /// The most drafts at a time.
 const MOST_DRAFTS: usize = 1024;
 
-/// The drafts of a core.
-#[derive(Default)]
-pub struct Streams(RefCell<SortedMap<u64, Rc<Stream>>>);
+/// Above these bits the number of a draft says on which of its core's disks it is.
+const DISK_BITS: u32 = 60;
+
+/// On which of its core's disks a draft is.
+pub fn disk_of(draft: u64) -> usize {
+    (draft >> DISK_BITS) as usize
+}
+
+/// The drafts of a store.
+pub struct Streams {
+    disk: u64,
+    drafts: RefCell<SortedMap<u64, Rc<Stream>>>,
+}
 
 /// A draft, and what of its present block has come.
 pub struct Stream {
@@ -69,6 +79,11 @@ struct Written {
 }
 
 impl Streams {
+    /// Those on a disk of this core, by its place among these.
+    pub fn on(disk: usize) -> Streams {
+        Streams { disk: disk as u64, drafts: RefCell::default() }
+    }
+
     /// Begins a draft; those that were left alone end.
     pub fn create(
         &self,
@@ -79,17 +94,17 @@ impl Streams {
         block_bytes: usize,
     ) -> CallResult<u64> {
         self.sweep(keeper);
-        let strange = self.0.borrow().values().filter(|it| it.writer.is_none()).count();
+        let strange = self.drafts.borrow().values().filter(|it| it.writer.is_none()).count();
         let is_full = writer.is_none() && strange >= MOST_STRANGE;
-        if is_full || self.0.borrow().len() >= MOST_DRAFTS {
+        if is_full || self.drafts.borrow().len() >= MOST_DRAFTS {
             let message = format!("{strange} datasets are being written; try again later");
             return Err(CallError::new(Status::Busy, message));
         }
         let host = keeper.stl.host();
         let writer = writer.map(|core| (core, host.generation_of(core)));
         let stream = Stream::begin(keeper, key, owner, writer, block_bytes)?;
-        let id = stream.id.0;
-        self.0.borrow_mut().insert(id, stream);
+        let id = self.disk << DISK_BITS | stream.id.0;
+        self.drafts.borrow_mut().insert(id, stream);
         Ok(id)
     }
 
@@ -101,7 +116,7 @@ impl Streams {
             Some((core, generation)) => host.generation_of(core) != generation,
             None => now.since(stream.state.borrow().touched) > PATIENCE,
         };
-        let drafts = &mut *self.0.borrow_mut();
+        let drafts = &mut *self.drafts.borrow_mut();
         for (_, stream) in drafts.extract(|_, stream| is_left(stream)) {
             stream.give_up(keeper);
         }
@@ -109,7 +124,7 @@ impl Streams {
 
     /// A draft.
     pub fn find(&self, id: u64) -> CallResult<Rc<Stream>> {
-        let stream = self.0.borrow().get(&id).cloned();
+        let stream = self.drafts.borrow().get(&id).cloned();
         let none = || CallError::new(Status::NotFound, format!("no draft {id}, or it has ended"));
         stream.ok_or_else(none)
     }
@@ -117,7 +132,7 @@ impl Streams {
     /// Ends a draft, and leaves nothing of it; well, if there is none. Waits for blocks that are
     /// under way; whoever stops waiting for that stops nothing.
     pub async fn abort(&self, keeper: &Rc<Keeper>, id: u64) {
-        let stream = self.0.borrow_mut().remove(&id);
+        let stream = self.drafts.borrow_mut().remove(&id);
         if let Some(stream) = stream {
             stream.give_up(keeper);
             stream.at_rest().await;
@@ -126,7 +141,7 @@ impl Streams {
 
     /// Ends all drafts, and waits for blocks that are under way.
     pub async fn end(&self, keeper: &Rc<Keeper>) {
-        let all: Vec<u64> = self.0.borrow().keys().copied().collect();
+        let all: Vec<u64> = self.drafts.borrow().keys().copied().collect();
         for id in all {
             self.abort(keeper, id).await;
         }
@@ -134,7 +149,7 @@ impl Streams {
 
     /// The draft has become a dataset.
     pub fn forget(&self, id: u64) {
-        self.0.borrow_mut().remove(&id);
+        self.drafts.borrow_mut().remove(&id);
     }
 }
 

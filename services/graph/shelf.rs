@@ -131,7 +131,7 @@ impl Datasets {
         stores.dedup_by_key(|it| it.node);
         let doubted = self.doubted.borrow();
         nile_order::sort_by_key(&mut stores, |it| {
-            (doubted.contains(&it.node), !it.is_here, it.node)
+            (doubted.contains(&it.node), !it.is_here(), it.node)
         });
         Ok(stores)
     }
@@ -266,7 +266,7 @@ impl Shelf for Datasets {
         let stores = cluster::stores(&self.stl).await?;
         let mut stores: Vec<Store> =
             stores.into_iter().filter(|it| facts.nodes.contains(&it.node)).collect();
-        nile_order::sort_by_key(&mut stores, |it| !it.is_here);
+        nile_order::sort_by_key(&mut stores, |it| !it.is_here());
         let mut at = 0;
         while at < facts.bytes {
             let read = async |store: &Store| {

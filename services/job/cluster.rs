@@ -68,7 +68,8 @@ impl Cluster {
         let own = cluster::identity(&self.stl).await?;
         let places = cluster::places(&self.stl, workers::SERVICE).await?;
         let places: SortedSet<Place> = places.into_iter().map(|(_, place)| place).collect();
-        let stores = cluster::places(&self.stl, "dataset").await?;
+        let stores = cluster::known_stores(&self.stl).await?;
+        let stores: Vec<Place> = stores.into_iter().map(|it| it.place).collect();
         let members = match cluster::member(&self.stl) {
             None => SortedMap::from([(own.0, true)]),
             Some(_) => self.members().await,
@@ -82,12 +83,11 @@ impl Cluster {
             if !members.is_empty() {
                 seen.members = members;
             }
-            seen.disks.retain(|place, _| stores.iter().any(|(_, store)| store == place));
+            seen.disks.retain(|place, _| stores.contains(place));
             seen.workers.retain(|place, _| places.contains(place));
-            let doubtful = stores.into_iter().map(|(_, place)| place);
             (
                 places.into_iter().filter(|place| !seen.workers.contains_key(place)).collect(),
-                doubtful.filter(|place| seen.disks.get(place) != Some(&true)).collect(),
+                stores.into_iter().filter(|place| seen.disks.get(place) != Some(&true)).collect(),
             )
         };
         let stl = self.stl.with_patience(SOON);
@@ -158,7 +158,7 @@ impl Cluster {
 
     /// The stores of this node.
     pub async fn own_stores(&self) -> CallResult<Vec<Store>> {
-        Ok(self.stores().await?.into_iter().filter(|store| store.is_here).collect())
+        Ok(self.stores().await?.into_iter().filter(|store| store.is_here()).collect())
     }
 
     /// The nodes that have a job service.

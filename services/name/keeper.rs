@@ -95,7 +95,7 @@ impl Shared {
             return Err(none(format!("{node} keeps no names of datasets")));
         }
         let stores = self.cluster.stores().await?;
-        let own = stores.into_iter().find(|store| store.is_here);
+        let own = stores.into_iter().find(|store| store.is_first());
         let store = own.ok_or_else(|| none(format!("{node} has no disk yet")))?.client;
         let wrong = |error| {
             let what = format!("{node}: a note about names cannot be read: {error}");

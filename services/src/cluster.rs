@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_abi::{CoreId, CorePhase, Generation, NodeId, Status};
-use nile_interfaces::dataset::DatasetClient;
+use nile_interfaces::dataset::{self, DatasetClient};
 use nile_interfaces::network::NetworkClient;
 use nile_interfaces::registry::RegistryClient;
 use nile_stl::node::{Line, Member};
@@ -62,6 +62,30 @@ pub async fn places(stl: &Stl, service: &str) -> CallResult<Vec<(NodeId, Place)>
     Ok(places)
 }
 
+/// All stores of datasets that are known here, in the order of nodes; those of this node in the
+/// order of its disks, whichever core drives them. Waits for the registry.
+pub async fn known_stores(stl: &Stl) -> CallResult<Vec<Store>> {
+    let (mut all, drivers) = (Vec::new(), drivers(stl));
+    let number = |place: Place, disk: usize| {
+        let its = drivers.iter().enumerate().filter(|(_, it)| it.core == place.core);
+        let known = place.is_here().then(|| its.map(|(number, _)| number).nth(disk)).flatten();
+        known.unwrap_or(drivers.len() + disk)
+    };
+    for (disk, name) in dataset::NAMES.into_iter().enumerate() {
+        let found = places(stl, name).await?;
+        if found.is_empty() {
+            // A core that has a second disk has a first one.
+            break;
+        }
+        all.extend(found.into_iter().map(|(node, place)| {
+            let client = DatasetClient::at(stl, place);
+            Store { node, place, disk, number: number(place, disk), client }
+        }));
+    }
+    nile_order::sort_by_key(&mut all, |it: &Store| (it.node, it.number, it.place.core));
+    Ok(all)
+}
+
 /// How long it is waited until the core that drives the node's disk runs, how long after that until
 /// its store is known, and how often it is looked.
 const MOVED: Duration = Duration::from_secs(3);
@@ -72,43 +96,68 @@ const LOOK: Duration = Duration::from_millis(2);
 pub struct Store {
     /// Its node, by its name.
     pub node: NodeId,
-    /// Its core.
-    pub core: CoreId,
-    /// Whether it is on this node.
-    pub is_here: bool,
+    /// Where it is.
+    pub place: Place,
+    /// On which of its core's disks.
+    pub disk: usize,
+    /// On which of its node's, if it is on this one and its disk interrupts.
+    number: usize,
     /// The way to it.
     pub client: DatasetClient,
 }
 
-/// All stores that are known here, in the order of nodes and cores. Waits for the registry, and a
-/// while for the store of a disk that is on its way to another core, or whose core begins anew.
+impl Store {
+    /// Whether it is on this node.
+    pub fn is_here(&self) -> bool {
+        self.place.is_here()
+    }
+
+    /// Whether it is on the first disk of this node.
+    pub fn is_first(&self) -> bool {
+        self.is_here() && self.number == 0
+    }
+}
+
+/// The same; waits a while for the stores of disks of this node that are on their way to another
+/// core, or whose core begins anew.
 pub async fn stores(stl: &Stl) -> CallResult<Vec<Store>> {
-    let store = |(node, place): (NodeId, Place)| {
-        let client = DatasetClient::at(stl, place);
-        Store { node, core: place.core, is_here: place.is_here(), client }
-    };
     let host = stl.host();
     let (begun, mut runs) = (host.now(), None);
     loop {
-        let found = places(stl, "dataset").await?;
+        let found = known_stores(stl).await?;
+        let here = found.iter().filter(|it| it.is_here()).count();
         let now = host.now();
-        let is_due = match driver_runs(stl) {
-            Some(true) => now.since(*runs.get_or_insert(now)) > PUBLISHED,
-            Some(false) => now.since(begun) > MOVED,
-            None => true,
+        let mut drivers = drivers(stl);
+        // One that has stopped for good is not waited for.
+        drivers.retain(|it| !it.has_stopped);
+        let is_due = match drivers.iter().all(|it| it.runs) {
+            true => now.since(*runs.get_or_insert(now)) > PUBLISHED,
+            false => now.since(begun) > MOVED,
         };
-        if is_due || found.iter().any(|(_, place)| place.is_here()) {
-            return Ok(found.into_iter().map(store).collect());
+        if is_due || here >= drivers.len() {
+            return Ok(found);
         }
         host.pause(LOOK).await;
     }
 }
 
-/// Whether the core runs that drives this node's first disk; `None` if there is none.
-fn driver_runs(stl: &Stl) -> Option<bool> {
-    let node = stl.node().ok()?;
-    let driver = Line::all().filter(|it| it.is_disk()).find_map(|it| node.driver_of(it))?;
-    Some(node.state_of(driver)?.phase == CorePhase::Running)
+/// A core that drives a disk of this node.
+struct Driver {
+    core: CoreId,
+    runs: bool,
+    has_stopped: bool,
+}
+
+/// Who drives this node's disks, as far as these interrupt, in the order of the disks.
+fn drivers(stl: &Stl) -> Vec<Driver> {
+    let Ok(node) = stl.node() else { return Vec::new() };
+    let drivers = Line::all().filter(|it| it.is_disk()).filter_map(|it| node.driver_of(it));
+    let driver = |core: CoreId| {
+        let phase = node.state_of(core).map(|it| it.phase);
+        let is = |other| phase == Some(other);
+        Driver { core, runs: is(CorePhase::Running), has_stopped: is(CorePhase::Stopped) }
+    };
+    drivers.map(driver).collect()
 }
 
 /// What the first of these says that has it. Else the error of the last one that failed; one that

@@ -18,8 +18,8 @@ use nile_stl::{
 
 use crate::network::gateway::ByNetwork;
 use crate::{
-    ALL, HAS_OPTIMISERS, HAS_RECORDS, bulk, dataset, domains, gossip, network, role_assignment,
-    timer_source, worker,
+    ALL, HAS_DATASETS, HAS_OPTIMISERS, HAS_RECORDS, bulk, dataset, domains, gossip, network,
+    role_assignment, timer_source, worker,
 };
 use crate::{records, registry};
 use nile_interfaces::registry::{Rating, RegistryClient};
@@ -103,6 +103,10 @@ pub async fn deploy_offered(stl: &Stl, roles: RoleSet, offers: impl Fn(&str) -> 
             // Nobody could find it; that the registry does not know it is no news.
             let _ = stl.unpublish(registration.name()).await;
         }
+    }
+    let its = &dataset::REGISTRATION;
+    if HAS_DATASETS && offers(its.name()).unwrap_or(here(its.on)) {
+        dataset::publish_others(stl).await;
     }
     if offers(timer_source::REGISTRATION.name()).unwrap_or(manages) {
         timer_source::publish_all(stl).await;

@@ -65,7 +65,7 @@ impl Writer {
 
     /// The store's core, and the draft's number there.
     pub fn place(&self) -> (CoreId, u64) {
-        (self.store.core, self.draft)
+        (self.store.place.core, self.draft)
     }
 
     /// Bytes that were given to it.

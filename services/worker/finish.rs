@@ -185,10 +185,8 @@ impl Engine {
 
     /// Has a node copy a part from this one, as long as the attempt is wanted.
     async fn copy_to(&self, attempt: &Attempt, node: NodeId, part: &Named) -> CallResult<()> {
-        let at = self.stores.of(node).await?.into_iter().next();
-        let missing = || CallError::new(Status::NotFound, format!("{node} has no disk"));
-        let place = at.and_then(|at| at.client.place()).ok_or_else(missing)?;
-        let client = DatasetClient::at(&self.stl.with_patience(COPY_PATIENCE), place);
+        let at = self.stores.beside(node, self.core()).await?;
+        let client = DatasetClient::at(&self.stl.with_patience(COPY_PATIENCE), at.place);
         let own = self.peers.node().0;
         let copied = client.fetch_from(&part.name, part.epoch, part.attempt, own);
         let is_off = self

@@ -126,7 +126,7 @@ impl Engine {
         at: &Store,
         is_wanted: &dyn Fn() -> bool,
     ) -> CallResult<(Buffer, usize)> {
-        if at.is_here {
+        if at.is_here() {
             return self.stores.load_from(at, &self.pool, named, block, is_wanted).await;
         }
         let Named { name, epoch, attempt } = named;

@@ -12,6 +12,7 @@ use nile_stl::node::{Buffer, Pool, from_call, in_call};
 use nile_stl::{CallError, CallResult, Stl};
 
 use crate::cluster::{self, Store};
+use crate::dataset;
 
 /// For how long what the registry has said is believed before it is asked again for what it did
 /// not have.
@@ -73,7 +74,7 @@ impl Stores {
         self.are_workers_elsewhere.set(workers.iter().any(|(_, place)| !place.is_here()));
         let stores = cluster::stores(&self.stl).await?.into_iter();
         let mut all: Vec<Rc<Store>> = stores.map(Rc::new).collect();
-        nile_order::sort_by_key(&mut all, |store| !store.is_here);
+        nile_order::sort_by_key(&mut all, |store| !store.is_here());
         *self.known.borrow_mut() = (Some(now), all.clone());
         Ok(all)
     }
@@ -141,17 +142,23 @@ impl Stores {
     /// The store of this node that the core with the number `core` writes to. `NotFound` if there
     /// is none.
     pub async fn own(&self, core: CoreId) -> CallResult<Rc<Store>> {
-        let here = self.here().await?;
         let missing = || CallError::new(Status::NotFound, "this node has no disk for datasets");
-        let place = core.index() % here.len().max(1);
-        here.get(place).cloned().ok_or_else(missing)
+        one_of(self.here().await?, core).await.ok_or_else(missing)
     }
 
-    /// The store on a core of this node.
-    pub async fn on(&self, core: CoreId) -> CallResult<Rc<Store>> {
+    /// The store of another node that the core with the number `core` has write a copy. `NotFound`
+    /// if there is none.
+    pub async fn beside(&self, node: NodeId, core: CoreId) -> CallResult<Rc<Store>> {
+        let missing = || CallError::new(Status::NotFound, format!("{node} has no disk"));
+        one_of(self.of(node).await?, core).await.ok_or_else(missing)
+    }
+
+    /// The store of a core of this node that has this draft.
+    async fn with(&self, core: CoreId, draft: u64) -> CallResult<Rc<Store>> {
         let here = self.here().await?;
         let missing = || CallError::new(Status::NotFound, format!("{core} has no store any more"));
-        here.into_iter().find(|at| at.core == core).ok_or_else(missing)
+        let has = |at: &Rc<Store>| at.place.core == core && at.disk == dataset::disk_of(draft);
+        here.into_iter().find(has).ok_or_else(missing)
     }
 
     /// The nodes that have stores, in the order of their numbers.
@@ -184,7 +191,7 @@ impl Stores {
         (store, draft, block): (CoreId, u64, u32),
         is_wanted: impl Fn() -> bool,
     ) -> CallResult<(Buffer, usize)> {
-        let at = self.on(store).await?;
+        let at = self.with(store, draft).await?;
         let load = async || at.client.load_draft(draft, block).await;
         claim(pool, self.heed(self.patiently(&is_wanted, load).await)?)
     }
@@ -206,6 +213,21 @@ impl Stores {
             }
         }
     }
+}
+
+/// The store of a node's that is a core's turn; if its disk has failed, another of them.
+async fn one_of(mut stores: Vec<Rc<Store>>, core: CoreId) -> Option<Rc<Store>> {
+    let turn = core.index() % stores.len().max(1);
+    stores.rotate_left(turn);
+    if stores.len() > 1 {
+        for store in &stores {
+            let formatted = store.client.is_formatted().await;
+            if !formatted.is_err_and(|error| error.status == Status::Failed) {
+                return Some(store.clone());
+            }
+        }
+    }
+    stores.into_iter().next()
 }
 
 /// A buffer that a call has brought, in its whole length, and how many of its bytes are meant.

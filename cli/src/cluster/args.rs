@@ -51,8 +51,12 @@ pub struct Up {
     /// Give each node a disk of this size, as 4G. It goes with the cluster.
     #[arg(long, value_name = "SIZE", value_parser = crate::disk::size)]
     pub disk: Option<Bytes>,
-    /// Keep the disks in this folder, as n1.disk and so on: a cluster that is started with it
-    /// later finds them there.
+    /// Give each node so many of these disks, 1 to 8; cores with the disk role share them.
+    #[arg(long, value_name = "NUMBER", requires = "disk", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=8))]
+    pub disks: u16,
+    /// Keep the disks in this folder, as n1.disk, n1.disk2 and so on: a cluster that is started
+    /// with it later finds them there.
     #[arg(long, value_name = "FOLDER", requires = "disk")]
     pub disk_folder: Option<PathBuf>,
     /// Do not encrypt new disks. Without this, disks that stay in a folder are, with a key that is

@@ -169,11 +169,18 @@ impl Record {
     }
 }
 
+fn one() -> u16 {
+    1
+}
+
 /// A disk that each node of a cluster has.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Disk {
     /// Its bytes, if it was not there before.
     pub bytes: u64,
+    /// How many such disks each node has.
+    #[serde(default = "one")]
+    pub count: u16,
     /// The folder, absolutely, that it is in; else it is in the cluster's.
     #[serde(with = "optional")]
     pub folder: Option<PathBuf>,

@@ -163,9 +163,9 @@ pub fn prepare(
     program: Option<&str>,
 ) -> Result<Prepared, Failure> {
     let config = write_config(folder, record, node)?;
-    let disk = disk_of(folder, record, node)?;
+    let disks = disks_of(folder, record, node)?;
     let command = match node.machine {
-        Kind::Qemu => qemu(folder, record, node, program, &config, disk.as_deref())?,
+        Kind::Qemu => qemu(folder, record, node, program, &config, &disks)?,
         Kind::Hosted => {
             let mut command = Command::new(hosted(program.is_some())?);
             if program.is_some() {
@@ -178,8 +178,8 @@ pub fn prepare(
             boot::hosted::arguments(&mut command, cores, memory, program);
             command.arg("--config").arg(&config);
             command.arg("--switch").arg(folder.file(crate::switch::sockets::SWITCH));
-            if let Some(disk) = disk {
-                disk::hosted(&mut command, &disk);
+            for disk in &disks {
+                disk::hosted(&mut command, disk);
             }
             command.arg("--files").arg(folder.file(&files(node.node())));
             if record.has_passing_disks() {
@@ -300,13 +300,17 @@ fn roles_of_domain(
     Ok(format!("\n[roles]\n{}", Role::ALL.map(line).concat()))
 }
 
-/// The node's disk, if it has one. One that was there before is as it was.
-fn disk_of(folder: &Folder, record: &Record, node: &Node) -> Result<Option<PathBuf>, Failure> {
-    let Some(disk) = &record.disk else { return Ok(None) };
-    let path =
-        disk.folder.as_deref().unwrap_or(folder.path()).join(format!("{}.disk", node.name()));
-    disk::make(&path, Some(Bytes(disk.bytes)))?;
-    Ok(Some(path))
+/// The node's disks. One that was there before is as it was.
+fn disks_of(folder: &Folder, record: &Record, node: &Node) -> Result<Vec<PathBuf>, Failure> {
+    let Some(disk) = &record.disk else { return Ok(Vec::new()) };
+    let name = |number: u16| match number {
+        1 => format!("{}.disk", node.name()),
+        _ => format!("{}.disk{number}", node.name()),
+    };
+    let folder = disk.folder.as_deref().unwrap_or(folder.path());
+    let paths: Vec<PathBuf> = (1..=disk.count).map(|number| folder.join(name(number))).collect();
+    paths.iter().try_for_each(|path| disk::make(path, Some(Bytes(disk.bytes))))?;
+    Ok(paths)
 }
 
 fn qemu(
@@ -315,7 +319,7 @@ fn qemu(
     node: &Node,
     program: Option<&str>,
     config: &Path,
-    disk: Option<&Path>,
+    disks: &[PathBuf],
 ) -> Result<Command, Failure> {
     let mut command = Command::new(boot::qemu::program()?);
     let (cores, memory) = record.machine_of(node);
@@ -339,8 +343,8 @@ fn qemu(
         let address = MacAddress::local(node.node(), index as u8);
         boot::qemu::card(&mut command, index, &socket, address);
     }
-    if let Some(disk) = disk {
-        disk::qemu(&mut command, 0, disk, Bus::Virtio, record.has_passing_disks());
+    for (number, disk) in disks.iter().enumerate() {
+        disk::qemu(&mut command, number, disk, Bus::Virtio, record.has_passing_disks());
     }
     Ok(command)
 }

@@ -222,7 +222,7 @@ fn outcome(folder: &Folder, nodes: &mut [(String, Child)], limit: Duration) -> R
     }
 }
 
-/// The disk that each node is to have; makes the folder that it stays in.
+/// The disks that each node is to have; makes the folder that they stay in.
 fn disk(options: &Up) -> Result<Option<Disk>, Failure> {
     let Some(bytes) = options.disk else { return Ok(None) };
     let kept = |path: &std::path::PathBuf| {
@@ -231,7 +231,8 @@ fn disk(options: &Up) -> Result<Option<Disk>, Failure> {
         made.map_err(|error| Failure::request(format!("{}: {error}", path.display())))
     };
     let folder = options.disk_folder.as_ref().map(kept).transpose()?;
-    Ok(Some(Disk { bytes: bytes.0, folder, goes: options.disks_go }))
+    let (bytes, count) = (bytes.0, options.disks);
+    Ok(Some(Disk { bytes, count, folder, goes: options.disks_go }))
 }
 
 /// The processes that were started, each with its part's name.

@@ -60,6 +60,10 @@ pub struct Mend {
     pub action: DiskAction,
     /// The node, as n1.
     pub node: OfNode,
+    /// Which of the node's disks, as `check` calls it or by the name of its file; without this,
+    /// all of them are checked or repaired.
+    #[arg(long, value_name = "DISK")]
+    pub disk: Option<String>,
     /// Format the disk: all that it has is given up.
     #[arg(long)]
     pub yes: bool,

@@ -46,16 +46,61 @@ struct Findings {
 /// Looks, repairs or formats.
 pub fn run(options: &Options) -> Result<(), Failure> {
     let mut stores = Stores::of_all(&options.query)?;
-    let node = options.node.0;
-    let target = stores.all().into_iter().find(|it| it.node == node).ok_or_else(|| {
-        Failure::request(format!("{node} has no disk for datasets, or does not answer"))
-    })?;
-    let condition = examine(&mut stores, target)?;
-    match options.action {
-        DiskAction::Check => check(options, &mut stores, target, &condition),
-        DiskAction::Repair => repair(options, &mut stores, target, &condition),
-        DiskAction::Format => format(options, &mut stores, target, &condition),
+    let disks = disks(options, &mut stores)?;
+    if options.action == DiskAction::Format {
+        let [disk] = &disks[..] else {
+            let what = format!("{} has {}; say --disk", options.node.0, names(&disks));
+            return Err(Failure::request(what));
+        };
+        return format(options, &mut stores, disk);
     }
+    let mut end = Ok(());
+    for disk in &disks {
+        let done = match options.action {
+            DiskAction::Check => check(options, &mut stores, disk),
+            _ => repair(options, &mut stores, disk),
+        };
+        end = end.and(done);
+    }
+    end
+}
+
+/// A disk that is looked at.
+struct Looked {
+    target: Target,
+    condition: Condition,
+    /// Whether what the node lacks is to come here.
+    is_first: bool,
+}
+
+/// The disks of the node that are meant.
+fn disks(options: &Options, stores: &mut Stores) -> Result<Vec<Looked>, Failure> {
+    let node = options.node.0;
+    let targets = stores.all().into_iter().filter(|it| it.node == node).collect::<Vec<_>>();
+    if targets.is_empty() {
+        let what = format!("{node} has no disk for datasets, or does not answer");
+        return Err(Failure::request(what));
+    }
+    let mut all = Vec::new();
+    for target in targets {
+        all.push(Looked { target, condition: examine(stores, target)?, is_first: false });
+    }
+    if let Some(wanted) = &options.disk {
+        let known = names(&all);
+        let file = |name: &str| name.rsplit('/').next() == Some(wanted);
+        all.retain(|it| it.condition.disk == *wanted || file(&it.condition.disk));
+        if all.is_empty() {
+            let what = format!("{node} has no disk `{wanted}` for datasets, but {known}");
+            return Err(Failure::request(what));
+        }
+    }
+    all[0].is_first = true;
+    Ok(all)
+}
+
+fn names(disks: &[Looked]) -> String {
+    let names: Vec<&str> = disks.iter().map(|it| it.condition.disk.as_str()).collect();
+    names.join(", ")
 }
 
 fn examine(stores: &mut Stores, target: Target) -> Result<Condition, Failure> {
@@ -63,15 +108,11 @@ fn examine(stores: &mut Stores, target: Target) -> Result<Condition, Failure> {
     condition.map_err(|error| failed(&target, &error))
 }
 
-fn check(
-    options: &Options,
-    stores: &mut Stores,
-    target: Target,
-    condition: &Condition,
-) -> Result<(), Failure> {
+fn check(options: &Options, stores: &mut Stores, disk: &Looked) -> Result<(), Failure> {
+    let Looked { target, condition, .. } = disk;
     let is_hopeless =
         !matches!(condition.fault, DiskFault::None | DiskFault::Blank | DiskFault::Log);
-    let findings = match look(stores, target) {
+    let findings = match look(stores, disk) {
         // If all disks are so, nobody knows a name.
         Err(_) if is_hopeless => Findings::default(),
         findings => findings?,
@@ -110,19 +151,15 @@ fn hopeless(options: &Options, condition: &Condition) -> String {
     }
 }
 
-fn repair(
-    options: &Options,
-    stores: &mut Stores,
-    target: Target,
-    condition: &Condition,
-) -> Result<(), Failure> {
-    let node = target.node;
+fn repair(options: &Options, stores: &mut Stores, disk: &Looked) -> Result<(), Failure> {
+    let Looked { target, condition, .. } = disk;
+    let (target, node) = (*target, target.node);
     let rebuilds = match condition.fault {
         DiskFault::None | DiskFault::Blank => false,
         DiskFault::Log => true,
         _ => return Err(Failure::failed(hopeless(options, condition))),
     };
-    let mut findings = look(stores, target)?;
+    let mut findings = look(stores, disk)?;
     // A copy counts when all of it has been read.
     let mut beyond: Vec<String> = Vec::new();
     for finding in &mut findings.found {
@@ -172,13 +209,8 @@ fn repair(
     }
 }
 
-fn format(
-    options: &Options,
-    stores: &mut Stores,
-    target: Target,
-    condition: &Condition,
-) -> Result<(), Failure> {
-    let (node, disk) = (target.node, &condition.disk);
+fn format(options: &Options, stores: &mut Stores, disk: &Looked) -> Result<(), Failure> {
+    let (target, node, disk) = (disk.target, disk.target.node, &disk.condition.disk);
     if !options.yes {
         return Err(Failure::request(format!(
             "all that {disk} of {node} has would be gone, also what no other node has; say --yes \
@@ -234,11 +266,11 @@ fn fetch(
     fetched?.map_err(|error| failed(&target, &error))
 }
 
-/// What is wrong with what a node's store has of all names, and should have.
-fn look(stores: &mut Stores, target: Target) -> Result<Findings, Failure> {
+/// What is wrong with what a disk has of all names, and should have.
+fn look(stores: &mut Stores, disk: &Looked) -> Result<Findings, Failure> {
     let all = Catalogue::gather(stores)?;
     let mut findings = Findings { whole: 0, found: Vec::new(), lost: Vec::new() };
-    let node = target.node;
+    let (target, node) = (disk.target, disk.target.node);
     for (name, known) in all.all() {
         let is_output = known.of.is_some();
         let is_meant = known.facts.nodes.contains(&node);
@@ -250,7 +282,12 @@ fn look(stores: &mut Stores, target: Target) -> Result<Findings, Failure> {
             let others = part.stores.iter().filter(|(it, _)| it.node != node);
             let whole = others.filter(|(_, it)| it.here == it.blocks);
             let copies: Vec<Target> = whole.map(|(it, _)| *it).collect();
-            let is_here = part.stores.iter().any(|(it, _)| it.node == node);
+            let is_here = part.stores.iter().any(|(it, _)| *it == target);
+            // What another disk of the node has, or is to get, is not this one's matter.
+            let is_beside = part.stores.iter().any(|(it, _)| it.node == node);
+            if !is_here && (is_beside || !disk.is_first) {
+                continue;
+            }
             let damaged = match is_here {
                 true => damaged(stores, target, listed)?,
                 false => Vec::new(),

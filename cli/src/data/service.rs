@@ -15,8 +15,13 @@ use crate::peer::known::{self, Target};
 
 /// The instances of a service on nodes that are not down, the one on the lowest node first.
 pub fn instances<C: Client>(session: &Session) -> Vec<Target> {
+    named(session, &[C::INTERFACE.name])
+}
+
+/// The instances that have one of these names on nodes that are not down, by node and core.
+pub fn named(session: &Session, names: &[&str]) -> Vec<Target> {
     let instances = known::instances(session.peer.known());
-    let named = instances.iter().filter(|(_, it)| it.name == C::INTERFACE.name);
+    let named = instances.iter().filter(|(_, it)| names.contains(&it.name.as_ref()));
     named.map(|(target, _)| *target).collect()
 }
 

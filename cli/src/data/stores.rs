@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use nile_abi::{NodeId, Status};
-use nile_interfaces::dataset::DatasetClient;
 use nile_interfaces::dataset::records::{Draft, Listed};
+use nile_interfaces::dataset::{DatasetClient, NAMES};
 use nile_interfaces::name::NameClient;
 use nile_stl::{CallResult, all};
 
@@ -72,7 +72,8 @@ impl Stores {
         let mut session = Session::open(&query.which, query.timeout)?;
         let none = || Failure::request("no node of the cluster keeps datasets");
         let absent = session.away();
-        let mut all = service::find::<DatasetClient>(&mut session)?.ok_or_else(none)?;
+        service::find::<DatasetClient>(&mut session)?.ok_or_else(none)?;
+        let mut all = service::named(&session, &NAMES);
         let mut names = service::find::<NameClient>(&mut session)?.ok_or_else(none)?;
         // One that has just been killed is not waited for.
         for targets in [&mut all, &mut names] {
@@ -96,7 +97,7 @@ impl Stores {
             })?;
         }
         let away = self.session.away();
-        for target in service::instances::<DatasetClient>(&self.session) {
+        for target in service::named(&self.session, &NAMES) {
             if !away.contains(&target.node) && !self.seen.contains(&target) {
                 self.absent.remove(&target.node);
                 self.seen.push(target);

@@ -136,6 +136,7 @@ impl Profile {
             supervisor: false,
             config: None,
             disk: Some(Bytes(self.disk)),
+            disks: 1,
             disk_folder: folder.map(Path::to_path_buf),
             // What passes with the job is not worth a cipher.
             disk_plain: true,

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::cluster::{Place, hosted, refused};
+use crate::jobs::packages;
 use crate::support::run;
 
 const DISK: &str = "64M";
@@ -63,6 +64,59 @@ impl Cluster {
         what(&self.disks.join(format!("{node}.disk")));
         self.up();
     }
+}
+
+#[test]
+fn a_node_has_several_disks_and_each_a_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let [file, out] = ["file", "out"].map(|it| folder.path().join(it));
+    let [file_name, out_name] = [&file, &out].map(|it| it.to_str().unwrap());
+    fs::write(&file, "alpha beta alpha\n".repeat(40_000)).unwrap();
+    let (place, disks) = (Place::new(), folder.path().join("disks"));
+    let more = &["--nodes", "1", "--disks", "2", "--disk-plain"];
+    let cluster = Cluster { place, disks, more };
+    let place = &cluster.place;
+    cluster.up();
+    for name in ["a", "b"] {
+        place.run(&["put", file_name, name]).expect(0);
+    }
+    // The second went where more room was.
+    let [first, second] = ["n1.disk", "n1.disk2"].map(|it| cluster.disks.join(it));
+    let block = &b"alpha beta alpha\n".repeat(1000)[..4096];
+    for disk in [&first, &second] {
+        find(disk, block);
+    }
+    let job = ["run", "wordcount", file_name, "--output", "made"];
+    run(place.nile().env("NILE_PACKAGES", packages()), &job).expect(0);
+    let looked = place.run(&["disk", "check", "n1"]).expect(0);
+    assert_eq!(looked.out.matches("its label and its log are whole").count(), 2, "{}", looked.out);
+    let get = |name: &str| {
+        place.run(&["get", name, out_name]).expect(0);
+        assert!(fs::read(&out).unwrap() == fs::read(&file).unwrap(), "{name} is not what was put");
+    };
+    // Of one disk both labels are gone; the other serves.
+    cluster.with("n1", |_| flip(&second, &[20, 4096 + 20]));
+    let listed = place.run(&["ls"]).expect(3);
+    assert!(listed.err.contains("left out: n1\n"), "{}", listed.err);
+    let there = ["a", "b"].into_iter().filter(|name| {
+        let got = place.run(&["get", name, out_name]);
+        got.status == Some(0) && fs::read(&out).unwrap() == fs::read(&file).unwrap()
+    });
+    assert_eq!(there.count(), 1);
+    place.run(&["put", file_name, "c"]).expect(0);
+    get("c");
+    place.run(&["disk", "check", "n1"]).expect(1);
+    let good = place.run(&["disk", "check", "n1", "--disk", "n1.disk"]).expect(0);
+    assert!(good.out.contains("log are whole") && !good.out.contains("n1.disk2"), "{}", good.out);
+    refused(place.run(&["disk", "check", "n1", "--disk", "n1.disk3"]), "no disk `n1.disk3`");
+    refused(place.run(&["disk", "format", "n1", "--yes"]), "say --disk");
+    place.run(&["disk", "format", "n1", "--disk", "n1.disk2", "--yes"]).expect(0);
+    get("c");
+    place.run(&["put", file_name, "d"]).expect(0);
+    find(&second, block);
+    let refuse = |more: &[&str], part| refused(place.run(&[&["up"], more].concat()), part);
+    refuse(&["--disks", "2"], "--disk <SIZE>");
+    refuse(&["--disk", "4M", "--disks", "9"], "1..=8");
 }
 
 #[test]

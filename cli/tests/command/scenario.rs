@@ -68,7 +68,7 @@ fn all_hold_on(machine: &str) {
             "pool" | "package-buffers" | "disks" | "graph-kept" => Some(&pool),
             "roles" => Some(&roles),
             "shifting" => Some(&pool),
-            "datasets" => Some(&store),
+            "datasets" | "stores" => Some(&store),
             "greedy" | "jobs" => Some(&small),
             _ => None,
         };

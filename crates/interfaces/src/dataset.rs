@@ -1,4 +1,4 @@
-//! Named, immutable datasets on the disks of a core.
+//! Named, immutable datasets on a disk. A core has an instance for each of its disks: [`NAMES`].
 //!
 //! A dataset is written as a stream of bytes, or block by block in buffers of the node's pool. On
 //! one node `commit` makes it durable; with copies on several, whoever writes has all of them
@@ -18,11 +18,28 @@ use records::{
     NoteEntry, Piece, SpaceEntry, Verified,
 };
 
+/// What the instances of a core are called: one for each of its disks, in their order.
+pub const NAMES: [&str; 8] = [
+    "dataset",
+    "dataset_2",
+    "dataset_3",
+    "dataset_4",
+    "dataset_5",
+    "dataset_6",
+    "dataset_7",
+    "dataset_8",
+];
+
 /// The most bytes that one call writes or reads.
 pub const MOST_BYTES: usize = 48 << 10;
 
-/// Named, immutable datasets.
-#[service(subsystem = "storage", capability = "datasets", layer = high)]
+/// Named, immutable datasets. `place` is that of the disk among those of its core, from zero.
+#[service(
+    subsystem = "storage",
+    capability = "datasets",
+    layer = high,
+    type(attributes(place: int)),
+)]
 pub trait Dataset {
     /// Begins to write a dataset. `exists` if one of this name and epoch or a later one is
     /// committed, or this version is being written. `owner` decides whether it is committed. What

@@ -88,6 +88,15 @@ fn a_disk_goes_to_another_core_and_back() {
 }
 
 #[test]
+fn disks_have_a_store_each_wherever_they_go() {
+    for seed in 0..4 {
+        let options = with_disks(seed, 4 + seed as usize % 2, 2, DiskFaults::default());
+        let options = Options { pool_bytes: 4 << 20, ..options };
+        pass(&options, "[pool]\nbytes = \"4M\"\n[services]\njob = []\n", "stores");
+    }
+}
+
+#[test]
 fn disks_keep_what_is_written() {
     for seed in 0..4 {
         let first = with_disks(seed, 4, 2, DiskFaults::default());
