@@ -11,6 +11,8 @@
 //! else on this core has work. So nothing waits for longer than it does for a package that makes
 //! system calls. What needs more than the two packages, and every fault, is for the package's own
 //! task. Where a policy decides who is next nothing is lent.
+//!
+//! Calls that ask for nothing but the time are answered on that way, too.
 
 use core::cell::{Cell, RefCell};
 use core::task::Context;
@@ -168,28 +170,26 @@ impl<M: Machine> Package<M> {
         calls: &mut u32,
     ) -> Left {
         let core = &self.0.core;
-        let lends = core.client.packages() > 1 && !core.executor.is_bound();
         let mut lent: Option<Package<M>> = None;
         let left = loop {
             let on = lent.as_ref().unwrap_or(self);
             let Ok(exit) = on.turn(answer, until) else { break Left::Gone };
             let next = match exit {
-                Exit::Call(ask) if lends => on.answer_at_once(ask, until),
+                Exit::Call(ask) => on.answer_at_once(ask, until),
                 _ => None,
             };
             let Some(next) = next else { break Left::Exit(exit) };
-            let now = core.now();
             answer = match next {
                 Next::Same(answer) => answer,
                 Next::Other(other, answer) => {
-                    on.let_go(&other, now);
+                    on.let_go(&other);
                     other.0.lending.standing.set(Standing::Own);
                     lent = Some(other);
                     answer
                 }
             };
             *calls += 1;
-            let is_over = *calls >= CALLS_PER_PASS || until.is_some_and(|until| until <= now);
+            let is_over = *calls >= CALLS_PER_PASS || until.is_some_and(|it| it <= core.now());
             if is_over || has_work(core) {
                 break Left::Ready(answer);
             }
@@ -197,7 +197,7 @@ impl<M: Machine> Package<M> {
         let Some(last) = lent else { return left };
         last.0.lending.standing.set(Standing::Lent(left));
         if last.slot() != self.slot() {
-            last.let_go(self, core.now());
+            last.let_go(self);
         }
         let left = self.0.lending.left();
         core.neighbours.give_back();
@@ -214,32 +214,43 @@ impl<M: Machine> Package<M> {
         exit
     }
 
-    /// Answers a call that needs no task: a neighbour is woken, or may have the core.
+    /// Answers a call that needs no task: one that asks for nothing but the time, or after which a
+    /// neighbour may have the core.
     fn answer_at_once(&self, ask: Ask, until: Option<Instant>) -> Option<Next<M>> {
         let Running { core, calls, lending, counters, .. } = &*self.0;
         let call = SystemCall::from_number(ask.number)?;
         let next = match call {
-            SystemCall::Wake => {
+            SystemCall::Nothing => Next::Same(Answer::ok(ask.word)),
+            SystemCall::Now => Next::Same(Answer::ok(core.now().as_nanos())),
+            SystemCall::Wake if self.lends() => {
                 let channel = u32::try_from(ask.word).ok()?;
                 let woken = core.neighbours.at(calls.wake_neighbour(ChannelId(channel))?)?;
                 self.give_way(woken)?
             }
-            SystemCall::Wait if calls.waits_for_channels() => match calls.next_of_channels() {
-                Some(event) => Next::Same(Answer::ok(event)),
-                // Its task has a timer for what is due before.
-                None if until.is_none_or(|until| until.as_nanos() > ask.word) => return None,
-                None => {
-                    let (other, answer) = core.neighbours.ready_behind(self.slot())?;
-                    lending.standing.set(Standing::Rests(ask));
-                    Next::Other(other, answer)
+            SystemCall::Wait if self.lends() && calls.waits_for_channels() => {
+                match calls.next_of_channels() {
+                    Some(event) => Next::Same(Answer::ok(event)),
+                    // Its task has a timer for what is due before.
+                    None if until.is_none_or(|until| until.as_nanos() > ask.word) => return None,
+                    None => {
+                        let (other, answer) = core.neighbours.ready_behind(self.slot())?;
+                        lending.standing.set(Standing::Rests(ask));
+                        Next::Other(other, answer)
+                    }
                 }
-            },
+            }
             _ => return None,
         };
         core.machine.board().record(core.id()).count_system_call();
         counters.count(call);
         lending.has_called.set(true);
         Some(next)
+    }
+
+    /// Whether it has neighbours that it lends the core.
+    fn lends(&self) -> bool {
+        let core = &self.0.core;
+        core.client.packages() > 1 && !core.executor.is_bound()
     }
 
     /// Whether it is to have no turn any more.
@@ -265,7 +276,8 @@ impl<M: Machine> Package<M> {
     }
 
     /// A neighbour has the core from now on.
-    fn let_go(&self, other: &Package<M>, now: Instant) {
+    fn let_go(&self, other: &Package<M>) {
+        let now = self.0.core.now();
         self.0.counters.stop(now);
         other.0.counters.start(now);
     }
