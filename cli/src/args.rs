@@ -511,7 +511,7 @@ pub struct Switch {
     /// The address of n1 there, with the bits that all have in common.
     #[arg(long, value_name = "ADDRESS/BITS", requires = "gateway")]
     pub first: Option<String>,
-    /// The own address there.
+    /// The address there of a gateway to this machine, which lends addresses and knows names.
     #[arg(long, value_name = "ADDRESS", requires = "first")]
     pub gateway: Option<Ipv4Addr>,
     /// What faults are drawn from.

@@ -41,12 +41,15 @@ pub fn run(options: &args::Switch) -> Result<(), Failure> {
     if let Some(interface) = &options.interface {
         server.plug_outside(interface)?;
     }
-    if !options.forward.is_empty() {
-        server.plug_gateway(gateway::start(
-            &options.forward,
-            options.addresses()?,
-            options.seed,
-        )?)?;
+    if options.gateway.is_some() || !options.forward.is_empty() {
+        server.plug_gateway(gateway::start(&gateway::Settings {
+            forwards: &options.forward,
+            addresses: options.addresses()?,
+            folder: &options.folder,
+            // A network outside has a server of its own.
+            lends: options.interface.is_none(),
+            seed: options.seed,
+        })?)?;
     }
     let capture = match &options.capture {
         Some(file) => {

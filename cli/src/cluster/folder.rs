@@ -276,6 +276,11 @@ impl Folder {
         Ok(Folder { path })
     }
 
+    /// The folder of a cluster, which is known to be there.
+    pub fn at(path: &Path) -> Folder {
+        Folder { path: path.into() }
+    }
+
     /// Makes the folder. Fails if there is one: a cluster has it.
     pub fn create(which: &Which) -> Result<(Folder, Claim), Failure> {
         let root = root();

@@ -35,7 +35,8 @@ pub fn start(folder: &Folder, record: &Record, capture: Option<&Path>) -> Result
     if let Some(capture) = capture {
         command.arg("--capture").arg(capture);
     }
-    if !record.forwards.is_empty() {
+    // A network outside has a gateway of its own.
+    if record.interface.is_none() || !record.forwards.is_empty() {
         let addresses = node::kept_config(folder)?.ip.addresses;
         let first = format!("{}/{}", addresses.first(), addresses.prefix());
         command.args(["--first", &first, "--gateway", &addresses.gateway().to_string()]);

@@ -2,10 +2,22 @@
 //! that a user does not have. A thread of the switch's process with a port of the switch, behind
 //! which smoltcp has the address of the gateway; connections to ports of this machine are spliced
 //! to connections to nodes ([`super::splice`]).
+//!
+//! It serves nodes, too ([`services`]): [`dhcp`] lends them addresses, [`dns`] and [`names`] answer
+//! for the cluster's own names, and [`upstream`] asks the resolver of this machine for others.
+
+mod dhcp;
+mod dns;
+mod names;
+mod services;
+#[cfg(test)]
+mod tests;
+mod upstream;
 
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::time::Instant as Clock;
 
 use nile_abi::ethernet::STANDARD_FRAME;
@@ -18,6 +30,7 @@ use smoltcp::iface::{Config, Interface, SocketSet};
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr};
 
+use self::services::Services;
 use super::forward::Forward;
 use super::sockets;
 use super::splice::Splice;
@@ -38,10 +51,24 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Ports that connections to nodes come from.
 const PORTS: std::ops::Range<u16> = 49152..65535;
 
+/// What a gateway is told.
+pub struct Settings<'a> {
+    /// Ports of this machine that lead to nodes.
+    pub forwards: &'a [Forward],
+    /// The network.
+    pub addresses: Addresses,
+    /// The cluster's folder.
+    pub folder: &'a Path,
+    /// Whether it lends nodes their addresses.
+    pub lends: bool,
+    /// What its numbers are drawn from.
+    pub seed: u64,
+}
+
 /// Starts the gateway; gives the switch's end of its cable. It ends when that is closed.
-pub fn start(forwards: &[Forward], addresses: Addresses, seed: u64) -> Result<OwnedFd, Failure> {
+pub fn start(settings: &Settings<'_>) -> Result<OwnedFd, Failure> {
     let listeners: Result<Vec<_>, Failure> =
-        forwards.iter().map(|it| Ok((*it, it.listen()?))).collect();
+        settings.forwards.iter().map(|it| Ok((*it, it.listen()?))).collect();
     let listeners = listeners?;
     let cannot = |error: io::Error| Failure::failed(format!("no gateway can be started: {error}"));
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -49,8 +76,9 @@ pub fn start(forwards: &[Forward], addresses: Addresses, seed: u64) -> Result<Ow
     let (ours, theirs) = pair.map_err(|error| cannot(error.into()))?;
     sockets::limit(&ours);
     sockets::limit(&theirs);
+    let gateway = Gateway::new(theirs, listeners, settings);
     let thread = std::thread::Builder::new().name("gateway".into());
-    thread.spawn(move || Gateway::new(theirs, listeners, addresses, seed).run()).map_err(cannot)?;
+    thread.spawn(move || gateway.run()).map_err(cannot)?;
     Ok(ours)
 }
 
@@ -60,6 +88,7 @@ struct Gateway {
     sockets: SocketSet<'static>,
     listeners: Vec<(Forward, TcpListener)>,
     addresses: Addresses,
+    services: Services,
     splices: Vec<Splice>,
     next_port: u16,
     start: Clock,
@@ -69,9 +98,9 @@ impl Gateway {
     fn new(
         socket: OwnedFd,
         listeners: Vec<(Forward, TcpListener)>,
-        addresses: Addresses,
-        seed: u64,
+        settings: &Settings<'_>,
     ) -> Gateway {
+        let &Settings { addresses, folder, lends, seed, .. } = settings;
         let mut frames = Queues::of_frames(STANDARD_FRAME, WAITING);
         // No node has this number.
         let mac = EthernetAddress(MacAddress::local(NodeId(u32::MAX), 0).0);
@@ -81,11 +110,22 @@ impl Gateway {
         interface.update_ip_addrs(|own| {
             let _ = own.push(IpCidr::new(IpAddress::Ipv4(addresses.gateway()), addresses.prefix()));
         });
-        let sockets = SocketSet::new(Vec::new());
+        let mut sockets = SocketSet::new(Vec::new());
+        let services = Services::new(&mut sockets, addresses, folder, lends);
         let cable = Cable { socket, frames, gone: false };
         let (splices, start) = (Vec::new(), Clock::now());
         let next_port = PORTS.start;
-        Gateway { cable, interface, sockets, listeners, addresses, splices, next_port, start }
+        Gateway {
+            cable,
+            interface,
+            sockets,
+            listeners,
+            addresses,
+            services,
+            splices,
+            next_port,
+            start,
+        }
     }
 
     fn now(&self) -> Instant {
@@ -98,6 +138,7 @@ impl Gateway {
             self.welcome();
             self.poll();
             let sockets = &mut self.sockets;
+            self.services.turn(sockets);
             self.splices.retain_mut(|splice| splice.turn(sockets));
             self.poll();
             self.cable.give();
@@ -134,6 +175,8 @@ impl Gateway {
             true => delay,
             false => Some(delay.map_or(LOOK, |it| it.min(LOOK))),
         };
+        let patience = self.services.patience().map(Duration::from);
+        let delay = [delay, patience].into_iter().flatten().min();
         let delay = delay.map(|it| it.total_micros()).map(|micros| Timespec {
             tv_sec: (micros / 1_000_000) as i64,
             tv_nsec: (micros % 1_000_000 * 1000) as _,
@@ -154,6 +197,7 @@ impl Gateway {
                 waits.push(PollFd::from_borrowed_fd(splice.stream.as_fd(), wants));
             }
         }
+        waits.extend(self.services.sockets().map(|it| PollFd::new(it, PollFlags::IN)));
         // An error here would be one of memory; then it looks again soon.
         let _ = poll(&mut waits, delay.as_ref());
     }

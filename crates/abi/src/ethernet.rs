@@ -17,6 +17,12 @@ impl MacAddress {
         MacAddress([0x02, a, b, c, d, interface])
     }
 
+    /// The node whose interface has this address, if it is one of our own networks.
+    pub fn node(self) -> Option<crate::NodeId> {
+        let [kind, a, b, c, d, _] = self.0;
+        (kind == 0x02).then_some(crate::NodeId(u32::from_be_bytes([a, b, c, d])))
+    }
+
     /// Whether frames to this address go to more than one interface.
     pub fn is_group(self) -> bool {
         self.0[0] & 1 == 1

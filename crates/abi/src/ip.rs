@@ -69,6 +69,11 @@ impl Addresses {
         self.prefix
     }
 
+    /// The bits that all addresses have in common, as a mask.
+    pub fn mask(&self) -> Ipv4Addr {
+        Ipv4Addr::from_bits(mask(self.prefix))
+    }
+
     /// Who connects the network with others, if anybody does.
     pub fn gateway(&self) -> Ipv4Addr {
         self.gateway
