@@ -505,8 +505,9 @@ pub struct Switch {
     /// Plug in an interface of this machine: tap:NAME or packet:NAME.
     #[arg(long, value_name = "INTERFACE", value_parser = Outside::parse)]
     pub interface: Option<Outside>,
-    /// Take connections to a port of this machine to a port of a node: PORT:NODE:PORT.
-    #[arg(long, value_name = "PORT:NODE:PORT")]
+    /// Take connections to a port of this machine to a port of a node: PORT:NODE:PORT, or
+    /// datagrams: PORT:NODE:PORT/udp.
+    #[arg(long, value_name = "PORT:NODE:PORT[/udp]")]
     pub forward: Vec<Forward>,
     /// The address of n1 there, with the bits that all have in common.
     #[arg(long, value_name = "ADDRESS/BITS", requires = "gateway")]

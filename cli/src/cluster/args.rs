@@ -79,9 +79,9 @@ pub struct Up {
     /// nodes of other machines then can be of the cluster.
     #[arg(long, value_name = "INTERFACE", value_parser = Outside::parse)]
     pub interface: Option<Outside>,
-    /// Take connections to a port of this machine to a port of a node, as 8080:n1:80. May be given
-    /// many times.
-    #[arg(long, value_name = "PORT:NODE:PORT")]
+    /// Take connections to a port of this machine to a port of a node, as 8080:n1:80, or datagrams,
+    /// as 5353:n1:53/udp. May be given many times.
+    #[arg(long, value_name = "PORT:NODE:PORT[/udp]")]
     pub forward: Vec<Forward>,
     /// Give the cluster no key: whoever reaches its network can read it and take part.
     #[arg(long)]

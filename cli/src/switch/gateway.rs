@@ -1,11 +1,12 @@
 //! The gateway: what a cluster's IPv4 network is connected with this machine by, without any right
 //! that a user does not have. A thread of the switch's process with a port of the switch, behind
 //! which smoltcp has the address of the gateway; connections to ports of this machine are spliced
-//! to connections to nodes ([`super::splice`]).
+//! to connections to nodes ([`super::splice`]), and datagrams are passed on ([`datagrams`]).
 //!
 //! It serves nodes, too ([`services`]): [`dhcp`] lends them addresses, [`dns`] and [`names`] answer
 //! for the cluster's own names, and [`upstream`] asks the resolver of this machine for others.
 
+mod datagrams;
 mod dhcp;
 mod dns;
 mod names;
@@ -15,7 +16,7 @@ mod tests;
 mod upstream;
 
 use std::io;
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Instant as Clock;
@@ -30,8 +31,9 @@ use smoltcp::iface::{Config, Interface, SocketSet};
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr};
 
+use self::datagrams::Datagrams;
 use self::services::Services;
-use super::forward::Forward;
+use super::forward::{Door, Forward};
 use super::sockets;
 use super::splice::Splice;
 use crate::failure::Failure;
@@ -67,16 +69,20 @@ pub struct Settings<'a> {
 
 /// Starts the gateway; gives the switch's end of its cable. It ends when that is closed.
 pub fn start(settings: &Settings<'_>) -> Result<OwnedFd, Failure> {
-    let listeners: Result<Vec<_>, Failure> =
-        settings.forwards.iter().map(|it| Ok((*it, it.listen()?))).collect();
-    let listeners = listeners?;
+    let (mut listeners, mut doors) = (Vec::new(), Vec::new());
+    for forward in settings.forwards {
+        match forward.open()? {
+            Door::Tcp(listener) => listeners.push((*forward, listener)),
+            Door::Udp(socket) => doors.push((*forward, socket)),
+        }
+    }
     let cannot = |error: io::Error| Failure::failed(format!("no gateway can be started: {error}"));
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
     let (ours, theirs) = pair.map_err(|error| cannot(error.into()))?;
     sockets::limit(&ours);
     sockets::limit(&theirs);
-    let gateway = Gateway::new(theirs, listeners, settings);
+    let gateway = Gateway::new(theirs, listeners, doors, settings);
     let thread = std::thread::Builder::new().name("gateway".into());
     thread.spawn(move || gateway.run()).map_err(cannot)?;
     Ok(ours)
@@ -89,6 +95,7 @@ struct Gateway {
     listeners: Vec<(Forward, TcpListener)>,
     addresses: Addresses,
     services: Services,
+    datagrams: Datagrams,
     splices: Vec<Splice>,
     next_port: u16,
     start: Clock,
@@ -98,6 +105,7 @@ impl Gateway {
     fn new(
         socket: OwnedFd,
         listeners: Vec<(Forward, TcpListener)>,
+        doors: Vec<(Forward, UdpSocket)>,
         settings: &Settings<'_>,
     ) -> Gateway {
         let &Settings { addresses, folder, lends, seed, .. } = settings;
@@ -122,6 +130,7 @@ impl Gateway {
             listeners,
             addresses,
             services,
+            datagrams: Datagrams::new(doors),
             splices,
             next_port,
             start,
@@ -139,6 +148,7 @@ impl Gateway {
             self.poll();
             let sockets = &mut self.sockets;
             self.services.turn(sockets);
+            self.datagrams.turn(sockets, &self.addresses);
             self.splices.retain_mut(|splice| splice.turn(sockets));
             self.poll();
             self.cable.give();
@@ -175,8 +185,9 @@ impl Gateway {
             true => delay,
             false => Some(delay.map_or(LOOK, |it| it.min(LOOK))),
         };
-        let patience = self.services.patience().map(Duration::from);
-        let delay = [delay, patience].into_iter().flatten().min();
+        let patience = [self.services.patience(), self.datagrams.patience()];
+        let patience = patience.into_iter().flatten().map(Duration::from);
+        let delay = patience.chain(delay).min();
         let delay = delay.map(|it| it.total_micros()).map(|micros| Timespec {
             tv_sec: (micros / 1_000_000) as i64,
             tv_nsec: (micros % 1_000_000 * 1000) as _,
@@ -197,7 +208,8 @@ impl Gateway {
                 waits.push(PollFd::from_borrowed_fd(splice.stream.as_fd(), wants));
             }
         }
-        waits.extend(self.services.sockets().map(|it| PollFd::new(it, PollFlags::IN)));
+        let sockets = self.services.sockets().chain(self.datagrams.sockets());
+        waits.extend(sockets.map(|it| PollFd::new(it, PollFlags::IN)));
         // An error here would be one of memory; then it looks again soon.
         let _ = poll(&mut waits, delay.as_ref());
     }

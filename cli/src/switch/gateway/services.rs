@@ -18,8 +18,10 @@ use super::upstream::{self, Upstream};
 const DNS: u16 = 53;
 
 /// Datagrams and bytes of them that may wait at a port, each way; more are dropped.
-const WAITING: usize = 64;
-const WAITING_BYTES: usize = 64 << 10;
+const WAITING: (usize, usize) = (64, 64 << 10);
+
+/// Bytes of a datagram that goes in one packet.
+pub const LONGEST: usize = 1472;
 
 /// The services, with their ports.
 pub struct Services {
@@ -41,8 +43,8 @@ impl Services {
         Services {
             names: Names::new(addresses, folder),
             upstream: Upstream::new(upstream::servers),
-            dns: port(sockets, DNS),
-            dhcp: lends.then(|| port(sockets, DHCP_SERVER_PORT)),
+            dns: port(sockets, DNS, WAITING),
+            dhcp: lends.then(|| port(sockets, DHCP_SERVER_PORT, WAITING)),
         }
     }
 
@@ -83,9 +85,13 @@ impl Services {
     }
 }
 
-/// A port for datagrams.
-fn port(sockets: &mut SocketSet<'static>, port: u16) -> SocketHandle {
-    let buffer = || PacketBuffer::new(vec![PacketMetadata::EMPTY; WAITING], vec![0; WAITING_BYTES]);
+/// A port for datagrams, of which so many with so many bytes may wait each way.
+pub fn port(
+    sockets: &mut SocketSet<'static>,
+    port: u16,
+    (most, bytes): (usize, usize),
+) -> SocketHandle {
+    let buffer = || PacketBuffer::new(vec![PacketMetadata::EMPTY; most], vec![0; bytes]);
     let mut socket = Socket::new(buffer(), buffer());
     socket.bind(port).expect("a new socket takes any port but 0");
     sockets.add(socket)

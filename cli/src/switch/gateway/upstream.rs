@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use smoltcp::wire::IpEndpoint;
 
 use super::dns;
+use super::services::LONGEST;
 
 /// Questions that may wait for an answer at once; others fail.
 const MOST: usize = 64;
@@ -22,9 +23,6 @@ const ROUNDS: usize = 2;
 /// Resolvers that are asked, as the C library does it (resolv.conf(5)).
 const SERVERS: usize = 3;
 const PORT: u16 = 53;
-
-/// Bytes of an answer that a node can be sent in one packet.
-const LONGEST: usize = 1472;
 
 /// A question that waits.
 struct Asked {
