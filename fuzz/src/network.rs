@@ -31,8 +31,14 @@ const HEADERS: usize = 14 + 20;
 pub fn network(bytes: &[u8]) -> bool {
     let words: Vec<AtomicU64> = (0..memory::words(SLOTS)).map(|_| AtomicU64::new(0)).collect();
     let open = |now| {
-        let settings =
-            Settings { mac: OUR_MAC, address: OURS, prefix: 16, gateway: None, max_packet: 1500 };
+        let settings = Settings {
+            mac: OUR_MAC,
+            address: OURS,
+            prefix: 16,
+            gateway: None,
+            resolver: None,
+            max_packet: 1500,
+        };
         let memory = Memory::new(&words, [1, 2]).expect("there is room for two");
         let mut stack = Stack::new(settings, memory, now);
         stack.listen(80);

@@ -43,7 +43,8 @@ const LIMIT: Duration = Duration::from_secs(100);
 /// Starts this core's part: a dataset of `bytes`, and a stop of the server every `stop_us`, zero
 /// for none, and at most `stops` of them: on a slow machine it may not come far in between. The
 /// server has memory for so many `connections`, which a machine has as many of as its
-/// manifest says. With `own=1` the client has sockets of packages. With `apart=1` the server has
+/// manifest says. With `own=1` the client has sockets of packages, with `names=1` it
+/// looks the server up by its name as well. With `apart=1` the server has
 /// its network from the package `net`, and so has such a client; then `net` is stopped as often as
 /// the server. With `control=1` what the server keeps is dropped whenever it is stopped.
 pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
@@ -52,7 +53,8 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
         stop: Duration::from_micros(arguments.number("stop_us", 0)),
         stops: arguments.number("stops", u64::MAX),
         connections: arguments.number("connections", CONNECTIONS),
-        is_own: arguments.number("own", 0) > 0,
+        is_own: arguments.number("own", 0) > 0 || arguments.number("names", 0) > 0,
+        is_named: arguments.number("names", 0) > 0,
         is_apart: arguments.number("apart", 0) > 0,
         forgets: arguments.number("control", 0) > 0,
     };
@@ -74,6 +76,7 @@ struct Plan {
     stops: u64,
     connections: u64,
     is_own: bool,
+    is_named: bool,
     is_apart: bool,
     forgets: bool,
 }
@@ -164,7 +167,11 @@ async fn check(stl: &Stl, findings: &Findings, plan: Plan) -> CallResult<()> {
         }
     }
     server.start("web", Bytes(told.as_bytes().into()), PATIENCE_MS, plan.is_apart).await?;
-    let kind = if plan.is_own { "own" } else { "stock" };
+    let kind = match (plan.is_own, plan.is_named) {
+        (_, true) => "named",
+        (true, false) => "own",
+        (false, false) => "stock",
+    };
     let argument = format!("{} 80 {NAME} {} {kind}", SERVER.0, plan.bytes);
     client.start("fetch", Bytes(argument.as_bytes().into()), PATIENCE_MS, plan.is_apart).await?;
 

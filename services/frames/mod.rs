@@ -98,6 +98,7 @@ impl FramesKernel for Frames {
         let own = cluster::node(&self.stl);
         let member = cluster::member(&self.stl);
         let addresses = member.as_ref().map_or(Addresses::USUAL, |it| it.addresses);
+        let leases = member.as_ref().is_some_and(|it| it.leases);
         let rules = member.map_or_else(String::new, |it| String::from(&*it.rules));
         Ok(Attachment {
             ticket,
@@ -105,6 +106,7 @@ impl FramesKernel for Frames {
             address: addresses.address_of(own).map_or(0, |it| it.to_bits()),
             prefix: addresses.prefix(),
             gateway: addresses.gateway().to_bits(),
+            leases,
             rules,
             mac: u64::from_be_bytes([0, 0, a, b, c, d, e, f]),
             max_frame: u32::try_from(interface.max_frame()).unwrap_or(u32::MAX),

@@ -8,7 +8,7 @@ mod servers;
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -164,14 +164,21 @@ fn iperf3_measures_and_what_is_echoed_outlives_the_package() {
     assert_eq!(place.left(), Vec::<String>::new());
 }
 
-/// `web` and `echo` on one core of a node, by `net` beside them, which dies meanwhile.
+/// `web` and `echo` on one core of a node, by `net` beside them, which dies meanwhile. Its address
+/// is lent, and its next incarnation has it at once.
 #[test]
 fn several_packages_have_one_network() {
     let place = Place::new();
     let (web, echo) = (free_port(), free_port());
     let [serves, echoes] = [(web, 80), (echo, 7)].map(|(port, to)| format!("{port}:n1:{to}"));
+    let datagrams = format!("{echoes}/udp");
+    let file = place.folder().join("nile.toml");
+    fs::write(&file, "[ip]\naddress = \"dhcp\"\n").unwrap();
     let up = ["up", "--machine", "hosted", "--nodes", "2", "--disk", "64M"];
-    place.run(&[&up[..], &["--forward", &serves, "--forward", &echoes]].concat()).expect(0);
+    let with = ["--config", file.to_str().unwrap()];
+    let forwards = [&serves, &echoes, &datagrams].map(|it| ["--forward", it]);
+    place.run(&[&up[..], &with, forwards.as_flattened()].concat()).expect(0);
+    fs::remove_file(file).unwrap();
     let content = put(&place, LARGE);
     for name in ["net", "web", "echo"] {
         let start = ["package", "start", name, "--on", "n1.c3", "--share"];
@@ -200,6 +207,17 @@ fn several_packages_have_one_network() {
         let mut whose: Vec<String> = listeners.map(|it| it["package"].to_string()).collect();
         whose.sort();
         whose == ["\"echo\"", "\"web\""]
+    });
+    let address = place.json(&["net", "list"])["addresses"][0].clone();
+    let of = |what: &str| address[what].as_str().unwrap().to_string();
+    assert_eq!((of("at"), of("server")), ("10.42.0.1/16".into(), "10.42.255.254".into()));
+    assert!((3000..=3600).contains(&address["left_s"].as_u64().unwrap()), "{address}");
+    until("a datagram comes back", || {
+        let socket = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        socket.send_to(b"hello", ("127.0.0.1", echo)).unwrap();
+        let mut back = [0; 16];
+        socket.recv(&mut back).is_ok_and(|count| back[..count] == *b"hello")
     });
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).unwrap();

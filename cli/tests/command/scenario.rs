@@ -97,36 +97,40 @@ fn cluster_holds_on(machine: &str, program: &str) {
     cluster_holds((machine, &[]), 2, POOL, program, &format!("{program} nodes=3"));
 }
 
+/// Nodes that have their addresses lent by the gateway.
+const LENT: &str = "[ip]\naddress = \"dhcp\"\n";
+
 /// Each node has a disk, whose pool the command chooses, and a worker core for a package.
 #[track_caller]
-fn web_holds_on(machine: &str, also: &str) {
+fn web_holds_on(machine: &str, also: &str, ip: &str) {
     let words = match machine {
         "qemu" => "web nodes=3 bytes=1000000 stop_us=200000 stops=6",
         _ => "web nodes=3 bytes=3000000 stop_us=200000 stops=20",
     };
     let disk = ["--disk", "16M"];
     let words = format!("{words}{also}");
-    cluster_holds((machine, &disk), 3, "[services]\njob = []\n", "web", &words);
+    let config = format!("[services]\njob = []\n{ip}");
+    cluster_holds((machine, &disk), 3, &config, "web", &words);
 }
 
 #[test]
 fn a_download_goes_on_while_its_server_is_stopped_on_linux() {
-    web_holds_on("hosted", "");
+    web_holds_on("hosted", "", "");
 }
 
 #[test]
 fn a_download_goes_on_while_its_network_is_stopped_on_linux() {
-    web_holds_on("hosted", " apart=1");
+    web_holds_on("hosted", " apart=1", LENT);
 }
 
 #[test]
 fn a_download_goes_on_while_its_server_is_stopped_in_qemu() {
-    web_holds_on("qemu", "");
+    web_holds_on("qemu", "", "");
 }
 
 #[test]
 fn a_download_goes_on_while_its_network_is_stopped_in_qemu() {
-    web_holds_on("qemu", " apart=1");
+    web_holds_on("qemu", " apart=1 names=1", LENT);
 }
 
 #[track_caller]

@@ -23,6 +23,8 @@ pub struct Attachment {
     pub prefix: u8,
     /// The gateway's address.
     pub gateway: u32,
+    /// Whether it is to have its address lent, whatever these say.
+    pub leases: bool,
     /// The rules of the packet filter that the node's configuration has, one a line.
     pub rules: String,
     /// The interface's address: six bytes, the first one the most significant.

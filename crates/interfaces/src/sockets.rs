@@ -8,6 +8,22 @@ use nile_stl::{CallResult, Record, service};
 /// The most connections of one reply.
 pub const MOST_LISTED: usize = 64;
 
+/// The address of a network.
+#[derive(Record, Clone, Default, PartialEq, Eq, Debug)]
+pub struct Address {
+    /// The address and the bits that all on its link have in common, `10.42.0.1/16`; empty while
+    /// there is none.
+    pub at: String,
+    /// The gateway's address; empty if there is none.
+    pub gateway: String,
+    /// Who is asked for the addresses of names; empty if nobody is.
+    pub resolver: String,
+    /// Who has lent the address; empty if nobody has.
+    pub server: String,
+    /// For how many more seconds.
+    pub left_s: u64,
+}
+
 /// A port that connections are taken to.
 #[derive(Record, Clone, PartialEq, Eq, Debug)]
 pub struct Listener {
@@ -62,6 +78,10 @@ pub struct FilterState {
 /// Connections of a network that a package serves.
 #[service(subsystem = "network", capability = "sockets", layer = high)]
 pub trait Sockets {
+    /// The address.
+    #[stl_u(reply = "address", allow(package, operator, peer))]
+    async fn address(&self) -> CallResult<Address>;
+
     /// The ports that connections are taken to.
     #[stl_u(reply = "listeners", allow(package, operator, peer))]
     async fn listeners(&self) -> CallResult<Vec<Listener>>;

@@ -2,7 +2,7 @@
 //!
 //! ```toml
 //! [ip]
-//! address = "10.42.0.1/16"    # that of n1; n2 has the next one, and so on
+//! address = "10.42.0.1/16"    # that of n1; n2 has the next one, and so on; or "dhcp"
 //! gateway = "10.42.255.254"   # without it, the last address of the network
 //! forward = ["8080:n1:80"]    # ports of the machine that `nile up` starts the cluster on
 //! ```
@@ -21,6 +21,9 @@ use crate::config::{ConfigError, Named};
 use crate::filter::{self, FilterTable};
 use crate::membership::Membership;
 
+/// The address of nodes that have theirs lent.
+const LENT: &str = "dhcp";
+
 /// The part of the file that says so.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
@@ -35,6 +38,8 @@ pub(crate) struct IpTable {
 pub struct IpConfig {
     /// Its addresses.
     pub addresses: Addresses,
+    /// Whether nodes have theirs lent: the gateway of a cluster lends those above.
+    pub leases: bool,
     /// The line that says so, if one does.
     line: Option<usize>,
     /// Ports that lead to ports of nodes, for whoever starts the cluster.
@@ -43,7 +48,8 @@ pub struct IpConfig {
 
 impl Default for IpConfig {
     fn default() -> IpConfig {
-        IpConfig { addresses: Addresses::USUAL, line: None, forwards: Vec::new() }
+        let (addresses, leases) = (Addresses::USUAL, false);
+        IpConfig { addresses, leases, line: None, forwards: Vec::new() }
     }
 }
 
@@ -58,7 +64,11 @@ impl IpConfig {
             line: line(said),
             message: format!("{name} is \"{}\"; {what}", said.get_ref()),
         };
+        let leases = table.address.as_ref().is_some_and(|it| it.get_ref() == LENT);
         let gateway = match &table.gateway {
+            Some(said) if leases => {
+                return Err(wrong(said, "gateway", "it comes with an address that is lent"));
+            }
             Some(said) => {
                 let gateway: Option<Ipv4Addr> = said.get_ref().parse().ok();
                 Some(gateway.ok_or_else(|| wrong(said, "gateway", "it is as \"10.42.255.254\""))?)
@@ -67,12 +77,13 @@ impl IpConfig {
         };
         let usual = Addresses::USUAL;
         let (first, prefix) = match &table.address {
-            Some(said) => {
+            Some(said) if !leases => {
                 let parsed = Addresses::parse(said.get_ref());
-                let what = "it is n1's, with the bits that all have in common, as \"10.42.0.1/16\"";
+                let what = "it is n1's, with the bits that all have in common, as \
+                            \"10.42.0.1/16\", or \"dhcp\"";
                 parsed.ok_or_else(|| wrong(said, "address", what))?
             }
-            None => (usual.first(), usual.prefix()),
+            _ => (usual.first(), usual.prefix()),
         };
         let addresses = Addresses::new(first, prefix, gateway).ok_or_else(|| {
             let what =
@@ -83,10 +94,12 @@ impl IpConfig {
                 (None, None) => ConfigError { line: None, message: what.into() },
             }
         })?;
-        let line = table.address.as_ref().or(table.gateway.as_ref()).and_then(line);
+        let said = table.address.as_ref().filter(|_| !leases).or(table.gateway.as_ref());
+        let line = said.and_then(line);
         let named =
             |it: Spanned<String>| Named { line: line_of(it.span().start), name: it.into_inner() };
-        Ok(IpConfig { addresses, line, forwards: table.forward.into_iter().map(named).collect() })
+        let forwards = table.forward.into_iter().map(named).collect();
+        Ok(IpConfig { addresses, leases, line, forwards })
     }
 
     /// What both tables say, of which the node is told if it is in a network: its addresses, and
@@ -100,7 +113,8 @@ impl IpConfig {
         let rules = filter::rules_of(filter, &line_of)?;
         if let Some(membership) = membership {
             ip.check(membership.node)?;
-            (membership.addresses, membership.rules) = (ip.addresses, rules);
+            (membership.addresses, membership.leases) = (ip.addresses, ip.leases);
+            membership.rules = rules;
         }
         Ok(ip)
     }
@@ -137,7 +151,11 @@ mod tests {
         assert!(said.check(NodeId(249)).is_ok());
         let refused = format!("{}", said.check(NodeId(250)).unwrap_err());
         assert_eq!(refused, "line 2: the network of 192.168.7.5/24 has no address for n250");
+        let lent = ip("[ip]\naddress = \"dhcp\"\n");
+        assert_eq!((lent.addresses, lent.leases), (Addresses::USUAL, true));
+        assert!(!said.leases && lent.check(NodeId(70_000)).is_ok());
         for (text, part) in [
+            ("address = \"dhcp\"\ngateway = \"10.42.0.9\"", "it comes with an address"),
             ("address = \"10.0.0.1\"", "address is \"10.0.0.1\"; it is n1's, with the bits"),
             ("address = \"10.0.0.1/300\"", "it is n1's, with the bits"),
             ("address = \"ten/8\"", "it is n1's, with the bits"),
@@ -147,7 +165,7 @@ mod tests {
             ("adress = \"10.0.0.1/8\"", "unknown field `adress`"),
         ] {
             let said = error(&format!("[ip]\n{text}\n"));
-            assert!(said.starts_with("line 2: ") && said.contains(part), "{said}");
+            assert!(said.starts_with("line ") && said.contains(part), "{said}");
         }
     }
 

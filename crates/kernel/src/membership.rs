@@ -62,6 +62,8 @@ pub struct Membership {
     pub plain_disk: bool,
     /// The addresses of its network.
     pub addresses: Addresses,
+    /// Whether it has its own address lent, whatever these say.
+    pub leases: bool,
     /// The rules of its packet filter, one a line.
     pub rules: Arc<str>,
 }
@@ -135,6 +137,7 @@ impl Membership {
                     cluster,
                     plain_disk,
                     addresses: Addresses::USUAL,
+                    leases: false,
                     rules: "".into(),
                 }))
             }

@@ -68,6 +68,11 @@ impl<'m> Handshakes<'m> {
         words[0].store(peer.encode(), Release);
     }
 
+    /// Forgets all.
+    pub fn clear(&self) {
+        self.all().for_each(|words| words[0].store(0, Release));
+    }
+
     /// Forgets the one with this peer.
     pub fn end(&self, peer: Peer) {
         if let Some(words) = self.place(peer) {

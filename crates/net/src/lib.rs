@@ -13,8 +13,10 @@
 //! * [`stream`]: one connection as its user sees it.
 //! * [`tcp`]: all connections: whose a segment is, handshakes, the end. `engine`: one of them;
 //!   `half_open`: handshakes that are not over; `opening`: connections that this side opens.
-//! * `udp`: datagrams.
+//! * `udp`: datagrams. [`lookup`]: questions for the addresses of names.
 //! * [`stack`]: the interface: frames, ARP, ICMP echo. `seen`: a packet as the filter has it.
+//! * [`lease`]: an address that somebody has lent. `dhcp`: takes one and prolongs it.
+//! * [`siphash`]: numbers that nobody can predict.
 //! * [`apart`]: a stack whose users are elsewhere.
 //! * [`queues`]: smoltcp's device where somebody else carries the frames.
 #![no_std]
@@ -25,15 +27,18 @@ extern crate alloc;
 extern crate std;
 
 pub mod apart;
+mod dhcp;
 mod engine;
 mod half_open;
+pub mod lease;
+pub mod lookup;
 pub mod memory;
 mod neighbours;
 mod opening;
 pub mod queues;
 mod seen;
 mod segment;
-mod siphash;
+pub mod siphash;
 pub mod stack;
 pub mod stream;
 pub mod tcp;
@@ -41,6 +46,7 @@ pub mod tcp;
 mod tests;
 mod udp;
 
+pub use lease::Lease;
 pub use memory::Memory;
 pub use nile_filter as filter;
 pub use opening::Progress;

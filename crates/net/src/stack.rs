@@ -1,5 +1,5 @@
 //! The interface: frames in, frames out. ARP and ICMP echo are answered here, TCP and UDP have the
-//! rest.
+//! rest. Its address is what it is told, or lent.
 
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -12,10 +12,13 @@ use nile_filter::packet::TCP;
 use nile_filter::{Connection as Known, Direction, Filter, FilterCounts, Rules};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
-    ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame, EthernetProtocol,
-    EthernetRepr, Icmpv4DstUnreachable, Icmpv4Packet, Icmpv4Repr, IpProtocol, Ipv4Packet, Ipv4Repr,
+    ArpOperation, ArpPacket, ArpRepr, DHCP_CLIENT_PORT, DHCP_SERVER_PORT, EthernetAddress,
+    EthernetFrame, EthernetProtocol, EthernetRepr, Icmpv4DstUnreachable, Icmpv4Packet, Icmpv4Repr,
+    IpProtocol, Ipv4Packet, Ipv4Repr, UdpRepr,
 };
 
+use crate::dhcp::{Client, Message};
+use crate::lease::Lease;
 use crate::memory::Memory;
 use crate::neighbours::{Neighbours, Way};
 use crate::opening::Progress;
@@ -23,7 +26,7 @@ use crate::seen;
 use crate::segment::{IP_HEADER, packet};
 use crate::stream::Stream;
 use crate::tcp::{Connection, Peer, Tcp, TcpCounts};
-use crate::udp::{Datagram, Taken, UDP_HEADER, Udp, UdpCounts};
+use crate::udp::{self, Datagram, Taken, UDP_HEADER, Udp, UdpCounts};
 
 /// Frames that may wait to be sent before answers to ARP and ICMP are dropped.
 const WAITING: usize = 64;
@@ -33,14 +36,26 @@ const WAITING: usize = 64;
 pub struct Settings {
     /// Its address on the link.
     pub mac: MacAddress,
-    /// Its address.
+    /// Its address; unspecified while it has none.
     pub address: Ipv4Addr,
     /// Bits that the addresses of the link have in common.
     pub prefix: u8,
     /// Who passes on what is for other links.
     pub gateway: Option<Ipv4Addr>,
+    /// Who is asked for the addresses of names.
+    pub resolver: Option<Ipv4Addr>,
     /// Bytes of the largest packet, at least 576.
     pub max_packet: usize,
+}
+
+impl Settings {
+    /// The same with what is lent, or without an address.
+    fn lent(self, lease: Option<&Lease>) -> Settings {
+        let none = Ipv4Addr::UNSPECIFIED;
+        let (address, prefix) = lease.map_or((none, 32), |it| (it.address, it.prefix));
+        let gateway = lease.and_then(|it| it.gateway);
+        Settings { address, prefix, gateway, resolver: lease.and_then(|it| it.resolver), ..self }
+    }
 }
 
 /// What was counted.
@@ -70,6 +85,8 @@ pub struct Stack<'m> {
     neighbours: Neighbours,
     tcp: Tcp<'m>,
     udp: Udp,
+    /// Takes its address, if that is lent.
+    dhcp: Option<Client>,
     filter: Filter,
     out: VecDeque<Vec<u8>>,
     counts: Counts,
@@ -81,7 +98,25 @@ impl<'m> Stack<'m> {
         let tcp = Tcp::new(memory, settings.address, settings.max_packet, now);
         let (neighbours, out) = (Neighbours::default(), VecDeque::new());
         let (udp, filter, counts) = (Udp::default(), Filter::default(), Counts::default());
-        Stack { settings, neighbours, tcp, udp, filter, out, counts }
+        Stack { settings, neighbours, tcp, udp, dhcp: None, filter, out, counts }
+    }
+
+    /// An interface whose address is lent by whoever does that on its link, and was `kept` by the
+    /// last incarnation. What the settings say of addresses does not count.
+    pub fn leasing(
+        settings: Settings,
+        kept: Option<Lease>,
+        memory: Memory<'m>,
+        now: Instant,
+    ) -> Stack<'m> {
+        let client = Client::new(settings.mac, memory.secret(), kept, now);
+        let stack = Stack::new(settings.lent(kept.as_ref()), memory, now);
+        Stack { dhcp: Some(client), ..stack }
+    }
+
+    /// What was lent, if the address is.
+    pub fn lease(&self) -> Option<&Lease> {
+        self.dhcp.as_ref()?.lease()
     }
 
     /// Has packets go on only as these rules say, from now on. Connections that are open are known
@@ -161,9 +196,14 @@ impl<'m> Stack<'m> {
         self.out.len()
     }
 
-    /// The address.
+    /// The address; unspecified while there is none.
     pub fn address(&self) -> Ipv4Addr {
         self.settings.address
+    }
+
+    /// What it was told, or what was lent.
+    pub fn settings(&self) -> Settings {
+        self.settings
     }
 
     /// The ports that connections are taken to.
@@ -245,7 +285,20 @@ impl<'m> Stack<'m> {
         if ip.version() != 4 || !ip.verify_checksum() || !is_whole || !is_host {
             return None;
         }
-        if to != self.settings.address || from == to {
+        if self.dhcp.is_some() && ip.next_header() == IpProtocol::Udp {
+            let datagram = udp::parse(from, to, ip.payload());
+            let is_said = |it: &(UdpRepr, _)| {
+                (it.0.src_port, it.0.dst_port) == (DHCP_SERVER_PORT, DHCP_CLIENT_PORT)
+            };
+            // No rule is asked: without an address there is nothing that a filter is for.
+            if let Some((_, message)) = datagram.filter(is_said) {
+                self.dhcp.as_mut().into_iter().for_each(|it| it.receive(now, message));
+                self.follow();
+                return Some(());
+            }
+        }
+        let is_ours = to == self.settings.address && !to.is_unspecified();
+        if !is_ours || from == to {
             return None;
         }
         if !self.lets(now, Direction::In, &ip) {
@@ -303,6 +356,32 @@ impl<'m> Stack<'m> {
         Some(())
     }
 
+    /// Does what is due to have an address.
+    fn ask_for_address(&mut self, now: Instant) {
+        while let Some(Message { from, to, bytes }) = self.dhcp.as_mut().and_then(|it| it.next(now))
+        {
+            // A lease that is over is not asked with.
+            self.follow();
+            let server = SocketAddrV4::new(to, DHCP_SERVER_PORT);
+            let packet = self.udp.emit(from, DHCP_CLIENT_PORT, server, &bytes);
+            match to.is_broadcast() {
+                true => self.send_frame(MacAddress::BROADCAST, EthernetProtocol::Ipv4, &packet),
+                false => self.pass_on(now, to, packet),
+            }
+        }
+    }
+
+    /// Has the address that is lent.
+    fn follow(&mut self) {
+        let Some(client) = &self.dhcp else { return };
+        let settings = self.settings.lent(client.lease());
+        if settings.address != self.settings.address {
+            self.neighbours = Neighbours::default();
+            self.tcp.move_to(settings.address);
+        }
+        self.settings = settings;
+    }
+
     /// Whether an address is on this link.
     fn is_near(&self, ip: Ipv4Addr) -> bool {
         let mask = u32::MAX.checked_shl(32 - u32::from(self.settings.prefix.min(32)));
@@ -317,9 +396,15 @@ impl<'m> Stack<'m> {
 
     /// Sends a packet, once it is known where to, if the filter lets it.
     fn route(&mut self, now: Instant, to: Ipv4Addr, packet: Vec<u8>) {
-        if !self.lets(now, Direction::Out, &Ipv4Packet::new_unchecked(&packet[..])) {
-            return;
+        if self.settings.address.is_unspecified() {
+            self.counts.unreachable += 1;
+        } else if self.lets(now, Direction::Out, &Ipv4Packet::new_unchecked(&packet[..])) {
+            self.pass_on(now, to, packet);
         }
+    }
+
+    /// Sends a packet to its next hop.
+    fn pass_on(&mut self, now: Instant, to: Ipv4Addr, packet: Vec<u8>) {
         let hop = if self.is_near(to) { Some(to) } else { self.settings.gateway };
         let Some(hop) = hop else {
             self.counts.unreachable += 1;
@@ -360,6 +445,7 @@ impl<'m> Stack<'m> {
 
     /// Does what is due and what users have changed in their streams. Frames come of it.
     pub fn turn(&mut self, now: Instant) {
+        self.ask_for_address(now);
         self.tcp.turn(now);
         while let Some((to, packet)) = self.tcp.transmit() {
             self.route(now, to, packet);
@@ -374,7 +460,10 @@ impl<'m> Stack<'m> {
     /// When there is something to do although nothing comes and no user changes anything.
     pub fn next_due(&mut self, now: Instant) -> Option<Instant> {
         match self.out.is_empty() {
-            true => self.tcp.next_due(now),
+            true => {
+                let lent = self.dhcp.as_ref().map(|it| it.next_due());
+                self.tcp.next_due(now).into_iter().chain(lent).min()
+            }
             false => Some(now),
         }
     }

@@ -218,6 +218,19 @@ impl<'m> Tcp<'m> {
         Some(())
     }
 
+    /// The address is another one from now on: connections of the last one are over.
+    pub fn move_to(&mut self, local: Ipv4Addr) {
+        self.local = local;
+        for index in 0..self.engines.len() {
+            if self.engines[index].is_some() {
+                self.end(index, None);
+            }
+        }
+        self.handshakes.clear();
+        self.over.clear();
+        self.out.clear();
+    }
+
     pub fn listen(&mut self, port: u16) {
         if !self.listeners.contains(&port) {
             self.listeners.push(port);

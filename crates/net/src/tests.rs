@@ -4,6 +4,7 @@
 mod apart;
 mod closing;
 mod filter;
+mod lent;
 mod own;
 pub mod steps;
 
@@ -30,7 +31,8 @@ const THEIR_MAC: MacAddress = MacAddress([2, 0, 0, 0, 0, 9]);
 const PORT: u16 = 80;
 
 fn settings() -> Settings {
-    Settings { mac: OUR_MAC, address: OURS, prefix: 16, gateway: None, max_packet: 1500 }
+    let (gateway, resolver) = (None, None);
+    Settings { mac: OUR_MAC, address: OURS, prefix: 16, gateway, resolver, max_packet: 1500 }
 }
 
 fn words() -> Vec<AtomicU64> {

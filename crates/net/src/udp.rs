@@ -79,12 +79,7 @@ impl Udp {
 
     /// Takes what an IPv4 packet to us has in it, whose header was checked.
     pub fn receive(&mut self, from: Ipv4Addr, to: Ipv4Addr, payload: &[u8]) -> Taken {
-        let (source, target) = (IpAddress::Ipv4(from), IpAddress::Ipv4(to));
-        let parsed = UdpPacket::new_checked(payload).ok().and_then(|it| {
-            let repr = UdpRepr::parse(&it, &source, &target, &ChecksumCapabilities::default());
-            Some((repr.ok()?, it))
-        });
-        let Some((header, datagram)) = parsed else {
+        let Some((header, bytes)) = parse(from, to, payload) else {
             self.counts.malformed += 1;
             return Taken::Malformed;
         };
@@ -97,7 +92,7 @@ impl Udp {
             return Taken::Here;
         }
         let from = SocketAddrV4::new(from, header.src_port);
-        waiting.push_back(Datagram { from, bytes: datagram.payload().into() });
+        waiting.push_back(Datagram { from, bytes: bytes.into() });
         self.counts.received += 1;
         Taken::Here
     }
@@ -117,4 +112,13 @@ impl Udp {
         self.counts.sent += 1;
         whole
     }
+}
+
+/// The header of a datagram and what it says, if it is one.
+pub fn parse(from: Ipv4Addr, to: Ipv4Addr, payload: &[u8]) -> Option<(UdpRepr, &[u8])> {
+    let (source, target) = (IpAddress::Ipv4(from), IpAddress::Ipv4(to));
+    let datagram = UdpPacket::new_checked(payload).ok()?;
+    let checksums = ChecksumCapabilities::default();
+    let header = UdpRepr::parse(&datagram, &source, &target, &checksums).ok()?;
+    Some((header, datagram.payload()))
 }

@@ -374,6 +374,8 @@ pub struct Member {
     pub plain_disk: bool,
     /// The addresses of its network.
     pub addresses: Addresses,
+    /// Whether it has its own address lent, whatever these say.
+    pub leases: bool,
     /// The rules of its packet filter, one a line.
     pub rules: Arc<str>,
 }

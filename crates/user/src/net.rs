@@ -14,10 +14,11 @@
 //! Connections that the earlier incarnation has opened itself are ended: nobody knows what for.
 //!
 //! The manifest says `uses: ["frames"]`, `publishes: ["sockets"]` and
-//! `keeps: ["connections 9556000", "rules 65560"]`.
+//! `keeps: ["connections 9556000", "rules 65560", "lease 112"]`.
 
 pub mod apart;
 mod error;
+mod lookup;
 mod own;
 mod pump;
 pub mod rules;
@@ -31,18 +32,20 @@ use alloc::string::String;
 use core::cell::{Cell, RefCell};
 use core::convert::Infallible;
 use core::net::{Ipv4Addr, SocketAddrV4};
+use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 
 use nile_abi::call::{System, SystemCall};
 use nile_abi::{CoreId, Instant, NodeId, Status};
-use nile_interfaces::frames::{FrameCounts, FramesClient};
+use nile_interfaces::frames::{Attachment, FrameCounts, FramesClient};
 use nile_net::apart::{User, Welcome};
 use nile_net::{Counts, Datagram, Memory, Progress, Stream};
 use nile_stl::{CallError, Stl};
 
 pub use error::NetError;
+pub use lookup::{ToSocketAddrs, lookup};
 pub use nile_net as stack;
-pub use own::stack as stack_of;
+pub use own::{keep_lease, stack as stack_of};
 pub use tcp::{TcpListener, TcpStream};
 pub use udp::UdpSocket;
 
@@ -69,6 +72,13 @@ pub type NetResult<T> = Result<T, NetError>;
 /// Bytes of a keep for so many connections at once.
 pub const fn keep_bytes(connections: usize) -> u64 {
     nile_net::memory::words(connections) as u64 * 8
+}
+
+/// The memory of a lease, if the address is lent; a package whose manifest has no keep `lease` has
+/// none.
+pub fn lease_keep<'s>(runtime: &Runtime<'s>, attached: &Attachment) -> &'s [AtomicU64] {
+    let keep = || runtime.keep("lease", nile_net::lease::LEASE_BYTES as u64, VERSION).ok();
+    attached.leases.then(keep).flatten().map_or(&[], |it| it.words())
 }
 
 /// After how many waits for the network the kernel is asked, whatever there is to do.
@@ -125,6 +135,8 @@ struct Inner<'s> {
     changed: WaitQueue,
     /// Not long ago.
     now: Cell<Instant>,
+    /// Numbers that were drawn.
+    drawn: Cell<u64>,
     /// Waits since the kernel was asked for that reason alone.
     waits: Cell<u32>,
     /// Why there is no network any more.
@@ -167,7 +179,7 @@ impl<'s> Network<'s> {
                 let memory = Memory::new(words, [0; 2]).ok_or_else(no_memory)?;
                 Way::Apart(Box::new(apart::Apart::new(User::new(name, memory))))
             }
-            false => Way::Own(Box::new(runtime.block_on(own::Own::attach(&stl, words))?)),
+            false => Way::Own(Box::new(runtime.block_on(own::Own::attach(&stl, words, runtime))?)),
         };
         let network = Network(Rc::new(Inner {
             runtime: runtime.clone(),
@@ -176,6 +188,7 @@ impl<'s> Network<'s> {
             way,
             changed: WaitQueue::new(),
             now: Cell::new(now),
+            drawn: Cell::new(0),
             waits: Cell::new(0),
             failure: RefCell::default(),
         }));
@@ -197,11 +210,19 @@ impl<'s> Network<'s> {
         }
     }
 
-    /// Its address.
+    /// Its address; unspecified while it has none.
     pub fn address(&self) -> Ipv4Addr {
         match &self.0.way {
             Way::Own(own) => own.stack.borrow().address(),
             Way::Apart(_) => self.0.welcome().map_or(Ipv4Addr::UNSPECIFIED, |it| it.address),
+        }
+    }
+
+    /// Who is asked for the addresses of names, if anybody is.
+    pub fn resolver(&self) -> Option<Ipv4Addr> {
+        match &self.0.way {
+            Way::Own(own) => own.stack.borrow().settings().resolver,
+            Way::Apart(_) => self.0.welcome().and_then(|it| it.resolver),
         }
     }
 
@@ -230,6 +251,16 @@ impl<'s> Network<'s> {
     /// The runtime whose threads wait here.
     pub fn runtime(&self) -> &Runtime<'s> {
         &self.0.runtime
+    }
+
+    /// A number that nobody can predict.
+    fn draw(&self) -> u64 {
+        let secret = match &self.0.way {
+            Way::Own(own) => own.secret,
+            Way::Apart(_) => [self.0.welcome().map_or(0, |it| it.seed), 0],
+        };
+        self.0.drawn.set(self.0.drawn.get() + 1);
+        nile_net::siphash::hash(secret, [self.0.drawn.get(), self.0.now.get().as_nanos()])
     }
 
     /// What `look` finds, which is asked whenever something has happened. `timeout` is told apart

@@ -2,9 +2,10 @@
 //! network run it with a stock smoltcp interface, as a client whose TCP is not that of
 //! `crates/net`, and with the [sockets](nile_user::net) of packages.
 //!
-//! Its argument is `NODE PORT NAME BYTES CLIENT`, the last either `stock` or `own`: the dataset's
-//! bytes are those of [`byte`]. It exits with 0 when it has had all of them, and none other. If it
-//! has not, it says so in the log and stays: a second attempt would hide the first one.
+//! Its argument is `NODE PORT NAME BYTES CLIENT`, the last either `stock`, `own`, or `named`:
+//! that is `own`, which has the node's address by its name. The dataset's bytes are those of
+//! [`byte`]. It exits with 0 when it has had all of them, and none other. If it has not, it says so
+//! in the log and stays: a second attempt would hide the first one.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -34,14 +35,24 @@ pub fn byte(at: u64) -> u8 {
     (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8
 }
 
+/// Whose TCP it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Client {
+    /// That of another project.
+    Stock,
+    /// That of the sockets of packages.
+    Own,
+    /// The same, and the node's address is looked up.
+    Named,
+}
+
 /// What is to be had.
 struct Wanted<'a> {
     node: NodeId,
     port: u16,
     name: &'a str,
     bytes: u64,
-    /// By the sockets of packages.
-    is_own: bool,
+    client: Client,
 }
 
 impl<'a> Wanted<'a> {
@@ -52,9 +63,10 @@ impl<'a> Wanted<'a> {
             port: words.next()?.parse().ok()?,
             name: words.next()?,
             bytes: words.next()?.parse().ok()?,
-            is_own: match words.next()? {
-                "own" => true,
-                "stock" => false,
+            client: match words.next()? {
+                "stock" => Client::Stock,
+                "own" => Client::Own,
+                "named" => Client::Named,
                 _ => return None,
             },
         })
@@ -66,9 +78,11 @@ pub fn main(system: &dyn System, argument: &[u8]) -> u64 {
     let Some(wanted) = Wanted::parse(argument) else { return WRONG };
     let runtime = Runtime::new(system);
     with_services(&runtime, CoreId(0), |services| {
-        let said = match wanted.is_own {
-            true => own::fetch(&runtime, services, &wanted),
-            false => services.block_on(stock::fetch(services, &wanted)).map_err(NetError::from),
+        let said = match wanted.client {
+            Client::Stock => {
+                services.block_on(stock::fetch(services, &wanted)).map_err(NetError::from)
+            }
+            Client::Own | Client::Named => own::fetch(&runtime, services, &wanted),
         };
         let code = said.unwrap_or_else(|error| {
             let _ = log!(system, "{error}");

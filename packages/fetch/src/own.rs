@@ -1,13 +1,12 @@
 //! The same by the sockets of packages, whose TCP is that of `crates/net`.
 
 use alloc::format;
-use core::net::SocketAddrV4;
 
 use nile_abi::ip::Addresses;
 use nile_user::net::{NetError, NetResult, Network, TcpStream};
 use nile_user::{Runtime, Services};
 
-use crate::{BROKEN, Had, REFUSED, WRONG, Wanted};
+use crate::{BROKEN, Client, Had, REFUSED, WRONG, Wanted};
 
 /// Connections that it has memory for: one, and those of incarnations before that are not over.
 const CONNECTIONS: usize = 4;
@@ -18,8 +17,17 @@ const PIECE: usize = 4 << 10;
 /// Has what is wanted; the exit code.
 pub fn fetch(runtime: &Runtime<'_>, services: &Services, wanted: &Wanted<'_>) -> NetResult<u64> {
     let network = Network::open(runtime, services, "fetch", CONNECTIONS)?;
-    let Some(address) = Addresses::USUAL.address_of(wanted.node) else { return Ok(WRONG) };
-    let stream = match TcpStream::connect(&network, SocketAddrV4::new(address, wanted.port)) {
+    let opened = match wanted.client {
+        Client::Named => {
+            let name = format!("{}.cluster", wanted.node);
+            TcpStream::connect(&network, (&*name, wanted.port))
+        }
+        Client::Stock | Client::Own => {
+            let Some(address) = Addresses::USUAL.address_of(wanted.node) else { return Ok(WRONG) };
+            TcpStream::connect(&network, (address, wanted.port))
+        }
+    };
+    let stream = match opened {
         Err(NetError::Refused(_) | NetError::NoAnswer(_)) => return Ok(REFUSED),
         opened => opened?,
     };

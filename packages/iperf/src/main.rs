@@ -6,7 +6,7 @@ nile_user::package! {
     name: "iperf",
     publishes: ["sockets"],
     uses: ["frames"],
-    keeps: ["connections 9556000", "rules 65560"],
+    keeps: ["connections 9556000", "rules 65560", "lease 112"],
     answers: 2,
     main: nile_iperf::main,
 }

@@ -7,6 +7,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::convert::Infallible;
+use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 
 use nile_abi::{CoreId, Instant, Status};
@@ -52,6 +53,8 @@ struct Server<'s> {
     stl: Stl,
     frames: FramesClient,
     ticket: u64,
+    /// Where a lease of the address is kept.
+    lease: &'s [AtomicU64],
     rules: Kept<'s>,
     stack: RefCell<Stack<'s>>,
     users: RefCell<Users<'s>>,
@@ -83,8 +86,9 @@ pub fn serve(
         CallResult::Ok((frames, attached))
     };
     let (frames, attached) = runtime.block_on(attached)?;
+    let lease = net::lease_keep(runtime, &attached);
     let now = stl.host().now();
-    let mut stack = net::stack_of(&attached, words, now)?;
+    let mut stack = net::stack_of(&attached, words, lease, now)?;
     let shown = Shown::of(&stl)?;
     let rules = Kept::open(runtime, shown, (&mut stack, now), &attached.rules);
     let server = Rc::new(Server {
@@ -92,9 +96,10 @@ pub fn serve(
         stl: stl.clone(),
         frames,
         ticket: attached.ticket,
+        lease,
         rules,
         stack: RefCell::new(stack),
-        users: RefCell::new(Users::new(attached.node)),
+        users: RefCell::new(Users::new(attached.node, [attached.seed, attached.salt])),
         sessions: RefCell::default(),
         left: RefCell::default(),
         last: Cell::new(0),
@@ -127,7 +132,8 @@ impl<'s> Server<'s> {
                 let users = self.users.borrow();
                 let name = |name: Option<&str>| String::from(name.unwrap_or_default());
                 let listener = |port| name(users.listener(port));
-                shown.update(&self.stack.borrow(), listener, |number| name(users.owner(number)));
+                let owner = |number| name(users.owner(number));
+                shown.update(now, &self.stack.borrow(), listener, owner);
                 update = now + SHOWN;
             }
             let is_full = self.sessions.borrow().values().any(|it| it.held.is_some());
@@ -178,6 +184,7 @@ impl<'s> Server<'s> {
         let mut stack = self.stack.borrow_mut();
         self.rules.apply(now, &mut stack);
         unpack(&came.frames.0).for_each(|frame| stack.receive(now, frame));
+        net::keep_lease(&stack, self.lease, now);
         Ok(())
     }
 

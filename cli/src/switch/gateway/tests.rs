@@ -1,14 +1,18 @@
 //! The gateway as a node meets it whose stack is another project's, as it is: smoltcp's clients of
 //! DHCP and DNS.
 
+use std::io::{ErrorKind, Read, Write};
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant as Clock};
 
 use nile_abi::ethernet::STANDARD_FRAME;
 use nile_abi::ip::Addresses;
 use nile_abi::{Instant, MacAddress, NodeId};
-use nile_net::{Queues, engine_time};
+use nile_net::{Lease, Memory, Queues, Stack, engine_time, lease, memory};
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
 use smoltcp::socket::{dhcpv4, dns};
 use smoltcp::wire::{DnsQueryType, EthernetAddress, HardwareAddress, IpAddress, IpCidr};
@@ -108,4 +112,76 @@ fn a_stock_node_has_its_address_lent_and_knows_names() {
         (is_lent || begun.elapsed() > Duration::from_millis(100)).then_some(is_lent)
     });
     assert!(!is_lent);
+}
+
+/// The DHCP server of QEMU's user mode network (slirp), as it is, and a node's own stack. No
+/// machine is needed for it: its network and a stream of frames are plugged in each other.
+#[test]
+fn a_node_has_its_address_lent_by_a_server_of_another_project() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cable");
+    let mut qemu = Command::new("qemu-system-x86_64");
+    qemu.args(["-machine", "none", "-nodefaults", "-display", "none", "-monitor", "none"]);
+    qemu.args(["-netdev", "user,id=user", "-netdev", "hubport,id=a,hubid=0,netdev=user"]);
+    let stream = format!("stream,id=cable,server=on,addr.type=unix,addr.path={}", path.display());
+    qemu.args(["-netdev", &stream, "-netdev", "hubport,id=b,hubid=0,netdev=cable"]);
+    let Ok(mut qemu) = qemu.stdin(Stdio::null()).stderr(Stdio::null()).spawn() else {
+        crate::say(format_args!("not run, as there is no QEMU"));
+        return;
+    };
+    let begun = Clock::now();
+    let mut cable = loop {
+        match UnixStream::connect(&path) {
+            Ok(cable) => break cable,
+            Err(error) => assert!(begun.elapsed() < LONG, "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    cable.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    let words: Vec<_> = (0..memory::words(1)).map(|_| AtomicU64::new(0)).collect();
+    let kept: Vec<_> = (0..lease::LEASE_BYTES / 8).map(|_| AtomicU64::new(0)).collect();
+    let settings = nile_net::Settings {
+        mac: MacAddress::local(NodeId(3), 0),
+        address: Ipv4Addr::UNSPECIFIED,
+        prefix: 0,
+        gateway: None,
+        resolver: None,
+        max_packet: 1500,
+    };
+    let stack = |now| {
+        let memory = Memory::new(&words, [1, 2]).unwrap();
+        Stack::leasing(settings, Lease::load(&kept, now), memory, now)
+    };
+    let start = Instant::from_nanos(1);
+    let mut node = stack(start);
+    let lent = loop {
+        let now = start + begun.elapsed();
+        node.turn(now);
+        while let Some(frame) = node.transmit() {
+            cable.write_all(&(frame.len() as u32).to_be_bytes()).unwrap();
+            cable.write_all(&frame).unwrap();
+        }
+        let mut length = [0; 4];
+        match cable.read_exact(&mut length) {
+            Ok(()) => {
+                let mut frame = vec![0; u32::from_be_bytes(length) as usize];
+                cable.read_exact(&mut frame).unwrap();
+                node.receive(now, &frame);
+            }
+            Err(error) => assert!(matches!(error.kind(), ErrorKind::WouldBlock), "{error}"),
+        }
+        if let Some(lease) = node.lease() {
+            break *lease;
+        }
+        assert!(begun.elapsed() < LONG, "nothing is lent");
+    };
+    qemu.kill().unwrap();
+    qemu.wait().unwrap();
+    let server = Ipv4Addr::new(10, 0, 2, 2);
+    let (gateway, resolver) = (Some(server), Some(Ipv4Addr::new(10, 0, 2, 3)));
+    assert_eq!((lent.address, lent.prefix), (Ipv4Addr::new(10, 0, 2, 15), 24));
+    assert_eq!((lent.gateway, lent.resolver, lent.server), (gateway, resolver, server));
+    lent.store(&kept);
+    assert_eq!(stack(lent.renew).address(), lent.address, "the next incarnation has it");
+    assert!(stack(lent.until).address().is_unspecified(), "and not when it is over");
 }

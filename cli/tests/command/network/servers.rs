@@ -52,6 +52,7 @@ fn what_is_no_network_is_refused_before_anything_is_started() {
     for (text, part) in [
         ("[ip]\naddress = \"10.0.0.1\"\n", "nile.toml:2: address is \"10.0.0.1\"; it is n1's"),
         ("[ip]\naddress = \"10.0.0.1/30\"\n", "nile.toml:2: the network of 10.0.0.1/30 has no"),
+        ("[ip]\naddress = \"dhcp\"\ngateway = \"10.42.0.9\"\n", "nile.toml:3: gateway is"),
         ("[ip]\nforward = [\"80:80\"]\n", "nile.toml:2: forward: `80:80` is not"),
         ("[ip]\nforward = [\"8080:n9:80\"]\n", "its last node is n2"),
         ("[filter]\nrules = [\n\"deny\"]\n", "nile.toml:3: rule \"deny\", byte 5: behind that"),

@@ -179,6 +179,7 @@ impl<M: Machine> Node for CoreHost<M> {
             cluster: membership.cluster,
             plain_disk: membership.plain_disk,
             addresses: membership.addresses,
+            leases: membership.leases,
             rules: membership.rules.clone(),
         })
     }

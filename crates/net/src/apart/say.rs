@@ -57,8 +57,10 @@ pub(super) enum Say<'a> {
     More(&'a [u8]),
     /// The next bytes of a connection: what has come, or what is to be sent.
     Bytes { serial: u64, bytes: &'a [u8] },
-    /// The stack's first word: the node, its address, and bytes of the longest datagram.
-    Welcome { node: u32, address: Ipv4Addr, datagram: u32 },
+    /// The stack's first word, and what has changed of it: the node, its address, bytes of the
+    /// longest datagram, who is asked for names, and a number that nobody else knows; no address
+    /// is zero.
+    Welcome { node: u32, address: Ipv4Addr, datagram: u32, resolver: Ipv4Addr, seed: u64 },
     /// A connection is the user's: one that it has asked for, or, for 0, that a peer has opened.
     Opened { serial: u64, peer: Peer, request: u32 },
     /// The stack knows a connection that the user knows, and has so many bytes to be sent.
@@ -104,8 +106,10 @@ impl Say<'_> {
             }
             Say::More(bytes) => (11, [0; 4], bytes),
             Say::Bytes { serial, bytes } => (12, [serial, 0, 0, 0], bytes),
-            Say::Welcome { node, address, datagram } => {
-                (13, [node.into(), address.to_bits().into(), datagram.into(), 0], &[])
+            Say::Welcome { node, address, datagram, resolver, seed } => {
+                let pair = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
+                let addresses = pair(address.to_bits(), resolver.to_bits());
+                (13, [pair(node, datagram), addresses, seed, 0], &[])
             }
             Say::Opened { serial, peer, request } => {
                 (14, [serial, peer.encode(), request.into(), 0], &[])
@@ -157,9 +161,11 @@ impl Say<'_> {
             11 => Say::More(rest),
             12 => Say::Bytes { serial: first, bytes: rest },
             13 => Say::Welcome {
-                node: request,
-                address: Ipv4Addr::from_bits(second as u32),
-                datagram: third as u32,
+                node: (first >> 32) as u32,
+                address: Ipv4Addr::from_bits((second >> 32) as u32),
+                datagram: request,
+                resolver: Ipv4Addr::from_bits(second as u32),
+                seed: third,
             },
             14 => Say::Opened { serial: first, peer: Peer::decode(second), request: third as u32 },
             15 => Say::Has { serial: first, produced: second },

@@ -42,15 +42,19 @@ impl Asked {
     }
 }
 
-/// What a user is told first.
+/// What a user is told first, and again when it changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Welcome {
     /// The node.
     pub node: u32,
-    /// Its address.
+    /// Its address; unspecified while it has none.
     pub address: Ipv4Addr,
     /// Bytes of the longest datagram.
     pub datagram: usize,
+    /// Who is asked for the addresses of names, if anybody is.
+    pub resolver: Option<Ipv4Addr>,
+    /// A number that nobody else knows.
+    pub seed: u64,
 }
 
 /// A connection, and what the stack was told of it.
@@ -162,8 +166,10 @@ impl<'m> User<'m> {
     /// Takes a cell of the stack's.
     pub fn take(&mut self, cell: &Cell) -> Result<(), Nonsense> {
         match Say::of(cell).ok_or(Nonsense)? {
-            Say::Welcome { node, address, datagram } => {
-                self.welcome = Some(Welcome { node, address, datagram: datagram as usize });
+            Say::Welcome { node, address, datagram, resolver, seed } => {
+                let (datagram, resolver) = (datagram as usize, Some(resolver));
+                let resolver = resolver.filter(|it| !it.is_unspecified());
+                self.welcome = Some(Welcome { node, address, datagram, resolver, seed });
             }
             Say::Opened { serial, peer, request } => self.opened(serial, peer.encode(), request),
             Say::Has { serial, produced } => {

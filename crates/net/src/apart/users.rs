@@ -3,7 +3,7 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::net::SocketAddrV4;
+use core::net::{Ipv4Addr, SocketAddrV4};
 use core::ops::Bound;
 use core::time::Duration;
 
@@ -12,7 +12,8 @@ use nile_abi::Instant;
 use super::say::{Cell, Say};
 use super::user::Asked;
 use crate::Progress;
-use crate::stack::Stack;
+use crate::siphash;
+use crate::stack::{Settings, Stack};
 use crate::stream::{ABORTED, CLOSED, SHUT, Stream};
 use crate::tcp::{OWN_PORTS, Peer};
 use crate::udp::Datagram;
@@ -57,6 +58,10 @@ struct Session<'m> {
 #[derive(Default)]
 pub struct Users<'m> {
     node: u32,
+    /// What users are given numbers from that nobody else knows.
+    secret: [u64; 2],
+    /// What all users were told of the stack.
+    told: Option<Settings>,
     sessions: BTreeMap<u32, Session<'m>>,
     /// Connections that no user has, and since when.
     left: Vec<(Instant, u64, Stream<'m>)>,
@@ -67,17 +72,26 @@ pub struct Users<'m> {
 }
 
 impl<'m> Users<'m> {
-    /// None yet, of this node.
-    pub fn new(node: u32) -> Users<'m> {
-        Users { node, ..Users::default() }
+    /// None yet, of this node. `secret`: two numbers that nobody can predict.
+    pub fn new(node: u32, secret: [u64; 2]) -> Users<'m> {
+        Users { node, secret, ..Users::default() }
     }
 
     /// Begins the session of a user by this number.
     pub fn begin(&mut self, stack: &Stack<'m>, number: u32) {
         let mut session = Session::default();
-        let (address, datagram) = (stack.address(), stack.max_datagram() as u32);
-        session.out.push_back(Say::Welcome { node: self.node, address, datagram }.cell());
+        self.told.get_or_insert(stack.settings());
+        session.out.push_back(self.welcome(stack, number));
         self.sessions.insert(number, session);
+    }
+
+    /// What a user is told of a stack.
+    fn welcome(&self, stack: &Stack<'_>, number: u32) -> Cell {
+        let (settings, node) = (stack.settings(), self.node);
+        let resolver = settings.resolver.unwrap_or(Ipv4Addr::UNSPECIFIED);
+        let (address, datagram) = (settings.address, stack.max_datagram() as u32);
+        let seed = siphash::hash(self.secret, [number.into(), 0]);
+        Say::Welcome { node, address, datagram, resolver, seed }.cell()
     }
 
     /// A session is over. What the user has of the stack waits a while for its next one.
@@ -250,6 +264,14 @@ impl<'m> Users<'m> {
 
     /// Does what is due, and looks what has become of what users wait for.
     pub fn turn(&mut self, now: Instant, stack: &mut Stack<'m>) {
+        let settings = stack.settings();
+        if self.told.replace(settings).is_some_and(|it| it != settings) {
+            for number in self.sessions.keys().copied().collect::<Vec<_>>() {
+                let welcome = self.welcome(stack, number);
+                let session = self.sessions.get_mut(&number);
+                session.into_iter().for_each(|it| it.out.push_back(welcome));
+            }
+        }
         self.sort(now, stack);
         for (.., stream) in self.left.extract_if(.., |it| now.since(it.0) > UNCLAIMED) {
             stream.abort();

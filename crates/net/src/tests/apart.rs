@@ -56,7 +56,7 @@ impl<'m> Pair<'m> {
         let stack = Stack::new(settings(), Memory::new(words[0], [7, 8]).unwrap(), now);
         let mut pair = Pair {
             stack,
-            users: Users::new(1),
+            users: Users::new(1, [3, 4]),
             user: begin_user(words[1]),
             session: 0,
             to_user: VecDeque::new(),
@@ -153,7 +153,7 @@ fn run_apart_with(
                 Who::Stack => {
                     let memory = Memory::new(&own, [7, 8]).unwrap();
                     pair.stack = Stack::new(settings(), memory, now);
-                    pair.users = Users::new(1);
+                    pair.users = Users::new(1, [3, 4]);
                 }
                 Who::User => {
                     if plan.forgets {

@@ -1,8 +1,10 @@
 //! What can go wrong with sockets.
 
+use alloc::string::String;
 use core::fmt;
 use core::net::SocketAddrV4;
 
+use nile_net::lookup::NameError;
 use nile_stl::CallError;
 
 use crate::KeepError;
@@ -18,6 +20,11 @@ pub enum NetError {
     Refused(SocketAddrV4),
     /// Nobody answers there.
     NoAnswer(SocketAddrV4),
+    /// The name has no address.
+    Name(String, NameError),
+    /// Nobody is known who could be asked for a name: the network has no address yet, or no
+    /// resolver.
+    NoResolver,
     /// The connection has failed: the other side says so, or says nothing any more.
     Reset,
     /// This side has said that it sends no more.
@@ -47,6 +54,8 @@ impl fmt::Display for NetError {
             NetError::NoPort(to) => write!(f, "all ports for connections to {to} are in use"),
             NetError::Refused(to) => write!(f, "{to} takes no connections: nobody listens there"),
             NetError::NoAnswer(to) => write!(f, "{to} does not answer"),
+            NetError::Name(name, why) => write!(f, "`{name}`: {why}"),
+            NetError::NoResolver => write!(f, "nobody is known who could be asked for a name"),
             NetError::Reset => write!(f, "the connection has failed at the other side"),
             NetError::Shut => write!(f, "the connection was shut by this side"),
             NetError::TooShort => write!(f, "the other side has ended the connection too early"),

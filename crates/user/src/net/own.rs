@@ -10,8 +10,10 @@ use core::sync::atomic::AtomicU64;
 use nile_abi::ethernet::HEADER_BYTES;
 use nile_abi::{Instant, MacAddress, NodeId, Status};
 use nile_interfaces::frames::{Attachment, FramesClient};
-use nile_net::{Memory, Settings, Stack, Stream};
+use nile_net::{Lease, Memory, Settings, Stack, Stream};
 use nile_stl::{CallError, CallResult, Stl};
+
+use crate::threads::Runtime;
 
 /// Frames that may wait to be sent before a socket for datagrams waits.
 pub(super) const WAITING: usize = 64;
@@ -22,7 +24,11 @@ pub(super) struct Own<'s> {
     pub frames: FramesClient,
     /// What the package names itself by to the service.
     pub ticket: u64,
+    /// What nobody can predict.
+    pub secret: [u64; 2],
     pub stack: RefCell<Stack<'s>>,
+    /// Where a lease of its address is kept.
+    pub lease: &'s [AtomicU64],
     /// The rules of its filter that the node's configuration has.
     pub rules: String,
     /// Connections that nobody has accepted, by port, for those with a listener.
@@ -32,16 +38,23 @@ pub(super) struct Own<'s> {
 }
 
 impl<'s> Own<'s> {
-    /// The stack over this memory.
-    pub async fn attach(stl: &Stl, words: &'s [AtomicU64]) -> CallResult<Own<'s>> {
+    /// The stack over the memory of connections, with the lease that is kept.
+    pub async fn attach(
+        stl: &Stl,
+        words: &'s [AtomicU64],
+        runtime: &Runtime<'s>,
+    ) -> CallResult<Own<'s>> {
         let frames = FramesClient::find(stl).await?;
         let attached = frames.attach().await?;
-        let stack = stack(&attached, words, stl.host().now())?;
+        let lease = super::lease_keep(runtime, &attached);
+        let stack = stack(&attached, words, lease, stl.host().now())?;
         Ok(Own {
             node: NodeId(attached.node),
             frames,
             ticket: attached.ticket,
+            secret: [attached.seed, attached.salt],
             stack: RefCell::new(stack),
+            lease,
             rules: attached.rules,
             backlogs: RefCell::default(),
             unclaimed: RefCell::default(),
@@ -69,24 +82,40 @@ impl<'s> Own<'s> {
     }
 }
 
-/// The stack of a node's interface that is attached, over the memory of connections.
+/// The stack of a node's interface that is attached, over the memory of connections, and with the
+/// lease that is kept if its address is lent.
 pub fn stack<'s>(
     attached: &Attachment,
     words: &'s [AtomicU64],
+    lease: &[AtomicU64],
     now: Instant,
 ) -> CallResult<Stack<'s>> {
     let seed = [attached.seed, attached.salt];
     let memory = Memory::new(words, seed).ok_or_else(super::no_memory)?;
-    if attached.address == 0 {
+    if attached.address == 0 && !attached.leases {
         return Err(CallError::new(Status::Invalid, "this node has no address"));
     }
     let [_, _, mac @ ..] = attached.mac.to_be_bytes();
+    let gateway = Some(Ipv4Addr::from_bits(attached.gateway));
     let settings = Settings {
         mac: MacAddress(mac),
         address: Ipv4Addr::from_bits(attached.address),
         prefix: attached.prefix,
-        gateway: Some(Ipv4Addr::from_bits(attached.gateway)),
+        gateway,
+        resolver: gateway,
         max_packet: (attached.max_frame as usize).saturating_sub(HEADER_BYTES).clamp(576, 1500),
     };
-    Ok(Stack::new(settings, memory, now))
+    Ok(match attached.leases {
+        true => Stack::leasing(settings, Lease::load(lease, now), memory, now),
+        false => Stack::new(settings, memory, now),
+    })
+}
+
+/// Keeps the lease that a stack has, if it is another one than before.
+pub fn keep_lease(stack: &Stack<'_>, lease: &[AtomicU64], now: Instant) {
+    match stack.lease() {
+        Some(had) if Lease::load(lease, now) != Some(*had) => had.store(lease),
+        Some(_) => {}
+        None => Lease::clear(lease),
+    }
 }

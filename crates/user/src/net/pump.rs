@@ -10,7 +10,7 @@ use nile_interfaces::frames::{pack, unpack};
 use nile_net::OWN_PORTS;
 use nile_stl::CallResult;
 
-use super::own::Own;
+use super::own::{Own, keep_lease};
 use super::rules::Kept;
 use super::{Network, Way, shown};
 use crate::Services;
@@ -49,7 +49,7 @@ pub fn start<'s>(network: &Network<'s>, services: &Services) -> CallResult<()> {
             pump.sort(now);
             if now >= update {
                 let name = || network.0.name.clone();
-                shown.update(&own.stack.borrow(), |_| name(), |_| name());
+                shown.update(now, &own.stack.borrow(), |_| name(), |_| name());
                 update = now + SHOWN;
             }
             network.0.changed.wake_all(runtime);
@@ -103,6 +103,7 @@ impl Pump<'_, '_> {
         let mut stack = self.own.stack.borrow_mut();
         self.rules.apply(now, &mut stack);
         unpack(&came.frames.0).for_each(|frame| stack.receive(now, frame));
+        keep_lease(&stack, self.own.lease, now);
         Ok(())
     }
 

@@ -5,9 +5,12 @@ use alloc::rc::Rc;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cell::RefCell;
+use core::net::Ipv4Addr;
 
-use nile_abi::Status;
-use nile_interfaces::sockets::{Connection, FilterState, Listener, MOST_LISTED, SocketsUser};
+use nile_abi::{Instant, Status};
+use nile_interfaces::sockets::{
+    Address, Connection, FilterState, Listener, MOST_LISTED, SocketsUser,
+};
 use nile_net::Stack;
 use nile_net::filter::{RuleError, Rules};
 use nile_stl::{CallError, CallResult, Start, Stl, service};
@@ -26,6 +29,7 @@ pub fn publish(services: &Services) -> CallResult<()> {
 /// The connections as they were a moment ago.
 #[derive(Default)]
 pub struct Shown {
+    address: RefCell<Address>,
     listeners: RefCell<Vec<Listener>>,
     connections: RefCell<Vec<Connection>>,
     pub(super) filter: RefCell<FilterState>,
@@ -44,10 +48,12 @@ impl Shown {
     /// says of its number.
     pub fn update(
         &self,
+        now: Instant,
         stack: &Stack<'_>,
         listener: impl Fn(u16) -> String,
         owner: impl Fn(u64) -> String,
     ) {
+        *self.address.borrow_mut() = address_of(now, stack);
         let address = stack.address();
         let counts = stack.counts().tcp;
         let listening = |port: &u16| Listener {
@@ -79,6 +85,23 @@ impl Shown {
     }
 }
 
+/// How it stands with the address of a stack.
+fn address_of(now: Instant, stack: &Stack<'_>) -> Address {
+    let (settings, lease) = (stack.settings(), stack.lease());
+    let text = |it: Option<Ipv4Addr>| it.map_or_else(String::new, |it| it.to_string());
+    let at = match settings.address.is_unspecified() {
+        true => String::new(),
+        false => format!("{}/{}", settings.address, settings.prefix),
+    };
+    Address {
+        at,
+        gateway: text(settings.gateway),
+        resolver: text(settings.resolver),
+        server: text(lease.map(|it| it.server)),
+        left_s: lease.map_or(0, |it| it.until.since(now).as_secs()),
+    }
+}
+
 /// The service.
 pub struct Sockets {
     stl: Stl,
@@ -92,6 +115,10 @@ impl Start for Sockets {
 
 #[service(on = worker, keywords(sockets = 5, network = 3, connections = 3, tcp = 2))]
 impl SocketsUser for Sockets {
+    async fn address(&self) -> CallResult<Address> {
+        Ok(Shown::of(&self.stl)?.address.borrow().clone())
+    }
+
     async fn listeners(&self) -> CallResult<Vec<Listener>> {
         Ok(Shown::of(&self.stl)?.listeners.borrow().clone())
     }

@@ -8,7 +8,7 @@ use core::time::Duration;
 use nile_net::apart::Asked;
 use nile_net::{Peer, Stream};
 
-use super::{NetError, NetResult, Network, Way};
+use super::{NetError, NetResult, Network, ToSocketAddrs, Way};
 
 /// A port that connections are taken to; the port is free again with the value.
 pub struct TcpListener<'s> {
@@ -82,10 +82,22 @@ impl<'s> TcpStream<'s> {
         TcpStream { network: network.clone(), stream, serial, peer, timeout: Cell::new(None) }
     }
 
-    /// Opens a connection. Waits until the other side takes it, refuses it
+    /// Opens a connection to the first of the addresses of `to` that takes it: an address, or a
+    /// name that is [looked up](super::lookup). Waits until the other side takes it, refuses it
     /// ([`NetError::Refused`]), or has not answered for about 15 seconds
     /// ([`NetError::NoAnswer`]).
-    pub fn connect(network: &Network<'s>, to: SocketAddrV4) -> NetResult<TcpStream<'s>> {
+    pub fn connect(network: &Network<'s>, to: impl ToSocketAddrs) -> NetResult<TcpStream<'s>> {
+        let all = to.to_socket_addrs(network)?;
+        let (last, others) = all.split_last().expect("there is at least one");
+        for to in others {
+            if let Ok(stream) = TcpStream::open(network, *to) {
+                return Ok(stream);
+            }
+        }
+        TcpStream::open(network, *last)
+    }
+
+    fn open(network: &Network<'s>, to: SocketAddrV4) -> NetResult<TcpStream<'s>> {
         let attempt = network.0.connect(to)?;
         let stream = network.wait(None, |_| network.0.progress(attempt, to))?;
         Ok(TcpStream::of(network, stream))
