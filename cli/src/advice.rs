@@ -32,7 +32,7 @@ fn written(verb: &str, cluster: Option<&str>, operands: &[&str]) -> String {
 }
 
 /// A word as any shell reads it.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:=@%+".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
         true => word.into(),

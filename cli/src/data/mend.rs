@@ -71,6 +71,20 @@ struct Looked {
     condition: Condition,
     /// Whether what the node lacks is to come here.
     is_first: bool,
+    /// What tells it from the node's other disks, if there are any.
+    name: Option<String>,
+}
+
+impl Looked {
+    /// The command that does this to it.
+    fn command(&self, options: &Options, action: &str) -> String {
+        let node = self.target.node.to_string();
+        let command = advice::named(&options.query.which, "disk", &[action, &node]);
+        match &self.name {
+            Some(name) => format!("{command} --disk {}", advice::quoted(name)),
+            None => command,
+        }
+    }
 }
 
 /// The disks of the node that are meant.
@@ -81,14 +95,17 @@ fn disks(options: &Options, stores: &mut Stores) -> Result<Vec<Looked>, Failure>
         let what = format!("{node} has no disk for datasets, or does not answer");
         return Err(Failure::request(what));
     }
-    let mut all = Vec::new();
+    let (mut all, has_several) = (Vec::new(), targets.len() > 1);
     for target in targets {
-        all.push(Looked { target, condition: examine(stores, target)?, is_first: false });
+        let condition = examine(stores, target)?;
+        let name = has_several.then(|| file(&condition.disk).to_string());
+        all.push(Looked { target, condition, is_first: false, name });
     }
     if let Some(wanted) = &options.disk {
         let known = names(&all);
-        let file = |name: &str| name.rsplit('/').next() == Some(wanted);
-        all.retain(|it| it.condition.disk == *wanted || file(&it.condition.disk));
+        all.retain(|Looked { condition: Condition { disk, .. }, .. }| {
+            disk == wanted || file(disk) == wanted
+        });
         if all.is_empty() {
             let what = format!("{node} has no disk `{wanted}` for datasets, but {known}");
             return Err(Failure::request(what));
@@ -96,6 +113,11 @@ fn disks(options: &Options, stores: &mut Stores) -> Result<Vec<Looked>, Failure>
     }
     all[0].is_first = true;
     Ok(all)
+}
+
+/// The last part of the name of a disk that is a file.
+fn file(disk: &str) -> &str {
+    disk.rsplit('/').next().unwrap_or(disk)
 }
 
 fn names(disks: &[Looked]) -> String {
@@ -119,20 +141,20 @@ fn check(options: &Options, stores: &mut Stores, disk: &Looked) -> Result<(), Fa
     };
     show(options, condition, &findings, &[])?;
     let node = target.node;
-    let repair = advice::named(&options.query.which, "disk", &["repair", &node.to_string()]);
+    let repair = disk.command(options, "repair");
     match condition.fault {
         DiskFault::None | DiskFault::Blank if findings.found.is_empty() => Ok(()),
         DiskFault::None | DiskFault::Blank | DiskFault::Log => {
             Err(Failure::failed(format!("{node}: mend it with `{repair}`")))
         }
-        _ => Err(Failure::failed(hopeless(options, condition))),
+        _ => Err(Failure::failed(hopeless(options, disk))),
     }
 }
 
 /// Why a disk is not mended here, and what can be done.
-fn hopeless(options: &Options, condition: &Condition) -> String {
-    let node = options.node.0.to_string();
-    let format = advice::named(&options.query.which, "disk", &["format", &node]);
+fn hopeless(options: &Options, disk: &Looked) -> String {
+    let (node, condition) = (options.node.0, &disk.condition);
+    let format = disk.command(options, "format");
     let then = format!("or give up what it has: `{format} --yes`");
     let why = &condition.why;
     match condition.fault {
@@ -157,7 +179,7 @@ fn repair(options: &Options, stores: &mut Stores, disk: &Looked) -> Result<(), F
     let rebuilds = match condition.fault {
         DiskFault::None | DiskFault::Blank => false,
         DiskFault::Log => true,
-        _ => return Err(Failure::failed(hopeless(options, condition))),
+        _ => return Err(Failure::failed(hopeless(options, disk))),
     };
     let mut findings = look(stores, disk)?;
     // A copy counts when all of it has been read.
@@ -178,8 +200,7 @@ fn repair(options: &Options, stores: &mut Stores, disk: &Looked) -> Result<(), F
     if rebuilds {
         let lost: Vec<String> = findings.lost.iter().chain(&beyond).cloned().collect();
         if !lost.is_empty() {
-            let node = node.to_string();
-            let format = advice::named(&options.query.which, "disk", &["format", &node]);
+            let format = disk.command(options, "format");
             return Err(Failure::failed(format!(
                 "{}; no other node that answers has all of {}: start those that have it, or give \
                  it up: `{format} --yes`",
@@ -210,6 +231,7 @@ fn repair(options: &Options, stores: &mut Stores, disk: &Looked) -> Result<(), F
 }
 
 fn format(options: &Options, stores: &mut Stores, disk: &Looked) -> Result<(), Failure> {
+    let repair = disk.command(options, "repair");
     let (target, node, disk) = (disk.target, disk.target.node, &disk.condition.disk);
     if !options.yes {
         return Err(Failure::request(format!(
@@ -219,7 +241,6 @@ fn format(options: &Options, stores: &mut Stores, disk: &Looked) -> Result<(), F
     }
     empty(stores, target)?;
     let number = node.to_string();
-    let repair = advice::named(&options.query.which, "disk", &["repair", &number]);
     match options.query.json {
         true => crate::print(&format!("{}\n", json!({ "node": number, "disk": disk }))),
         false => crate::print(&format!(

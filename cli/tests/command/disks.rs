@@ -105,7 +105,8 @@ fn a_node_has_several_disks_and_each_a_store() {
     assert_eq!(there.count(), 1);
     place.run(&["put", file_name, "c"]).expect(0);
     get("c");
-    place.run(&["disk", "check", "n1"]).expect(1);
+    let bad = place.run(&["disk", "check", "n1"]).expect(1);
+    assert!(bad.err.contains("disk format n1 --disk n1.disk2 --yes"), "{}", bad.err);
     let good = place.run(&["disk", "check", "n1", "--disk", "n1.disk"]).expect(0);
     assert!(good.out.contains("log are whole") && !good.out.contains("n1.disk2"), "{}", good.out);
     refused(place.run(&["disk", "check", "n1", "--disk", "n1.disk3"]), "no disk `n1.disk3`");
