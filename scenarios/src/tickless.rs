@@ -1,9 +1,10 @@
 //! A worker that computes is not interrupted; with ticks on, the same worker is, and the counter
-//! shows it. The worker counts around its own work, so that no other core has to be on time.
+//! shows it. The conductor looks at the counters, and looks again if that was not while the worker
+//! computed: a busy host has either of them wait.
 
 use core::time::Duration;
 
-use nile_abi::{CoreId, Role, Status};
+use nile_abi::{CoreId, Instant, Role, Status};
 use nile_kernel::Core;
 use nile_platform::{Cause, Machine};
 
@@ -22,6 +23,9 @@ pub enum Expect {
     Ticks,
 }
 
+/// How often it is tried to look while the worker computes.
+const TRIES: u32 = 30;
+
 /// Starts this core's part.
 pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>, expect: Expect) {
     let span = Duration::from_millis(arguments.number("ms", 1000));
@@ -30,7 +34,11 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>, expect: Expe
         core.clone().spawn(async move {
             let Ok(talk) = Talk::answer(&core, COMPUTE).await else { return };
             while talk.listen().await.is_ok() {
-                if compute(&core, &talk, span).await.is_err() {
+                let begun = core.now();
+                core.machine().compute(span);
+                let ended = core.now();
+                let told = talk.tell(begun.as_nanos()).await;
+                if told.is_err() || talk.tell(ended.as_nanos()).await.is_err() {
                     break;
                 }
             }
@@ -43,50 +51,47 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>, expect: Expe
             let Some(worker) = last_worker(&core) else {
                 return findings.check(false, format_args!("the node has no worker core"));
             };
-            let told = ask(&core, worker).await;
-            let Some(told) = findings.expect(told, "the worker does not tell") else { return };
-            let (took, least) = (told.took, span.as_micros() as u64);
+            let seen = look(&core, worker, span).await;
+            let Some(seen) = findings.expect(seen, "no talk with the worker") else { return };
+            let (took, least) = (seen.took.as_micros(), span.as_micros());
             findings.check(took >= least, format_args!("computed {took} µs of {least}"));
-            findings.figure("computed_us", took);
-            judge(&findings, &told.interrupts, expect);
-            let woken = told.wakes;
+            findings.figure("computed_us", took as u64);
+            judge(&findings, &seen.interrupts, expect);
+            let woken = seen.wakes;
             findings.check(woken == 0, format_args!("{woken} of them did not break into that"));
         });
     }
 }
 
-/// What a worker tells of its work: microseconds, and what was counted meanwhile.
-struct Told {
-    took: u64,
+/// How long a worker computed, and what was counted in the midst of that.
+struct Seen {
+    took: Duration,
     wakes: u64,
     interrupts: [u64; Cause::ALL.len()],
 }
 
-/// Computes for that long and tells of it.
-async fn compute<M: Machine>(core: &Core<M>, talk: &Talk<M>, span: Duration) -> Result<(), Status> {
-    let record = core.machine().board().record(core.id());
-    let count = || (record.wakes(), Cause::ALL.map(|cause| record.interrupts(cause)));
-    // The signal that woke it may be still on its way. What comes from here on counts.
-    core.machine().compute(span / 10);
-    let (before, begun) = (count(), core.now());
-    core.machine().compute(span);
-    let (took, after) = (core.now().since(begun), count());
-    talk.tell(took.as_micros() as u64).await?;
-    talk.tell(after.0 - before.0).await?;
-    for (after, before) in after.1.iter().zip(before.1) {
-        talk.tell(after - before).await?;
-    }
-    Ok(())
-}
-
-async fn ask<M: Machine>(core: &Core<M>, worker: CoreId) -> Result<Told, Status> {
+/// Has a worker compute, and looks at its counters meanwhile. `Timeout` if it did not compute
+/// whenever it was looked at.
+async fn look<M: Machine>(core: &Core<M>, worker: CoreId, span: Duration) -> Result<Seen, Status> {
     let talk = Talk::start(core, worker, COMPUTE).await?;
-    let (took, wakes) = (talk.ask(0).await?, talk.listen().await?);
-    let mut told = Told { took, wakes, interrupts: [0; Cause::ALL.len()] };
-    for count in &mut told.interrupts {
-        *count = talk.listen().await?;
+    let record = core.machine().board().record(worker);
+    let count = || (record.wakes(), Cause::ALL.map(|cause| record.interrupts(cause)));
+    for _ in 0..TRIES {
+        talk.tell(0).await?;
+        // Its wake-up is the one signal that it gets; what comes from here on counts.
+        core.sleep(span / 10).await;
+        let (from, before) = (core.now(), count());
+        core.sleep(span * 8 / 10).await;
+        let (after, until) = (count(), core.now());
+        let begun = Instant::from_nanos(talk.listen().await?);
+        let ended = Instant::from_nanos(talk.listen().await?);
+        if begun <= from && until <= ended {
+            let mut interrupts = after.1;
+            interrupts.iter_mut().zip(before.1).for_each(|(after, before)| *after -= before);
+            return Ok(Seen { took: ended - begun, wakes: after.0 - before.0, interrupts });
+        }
     }
-    Ok(told)
+    Err(Status::Timeout)
 }
 
 fn judge(findings: &Findings, interrupts: &[u64; Cause::ALL.len()], expect: Expect) {
