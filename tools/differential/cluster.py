@@ -24,6 +24,7 @@ class Shape:
     pool: int
     buffer: int
     direct: bool
+    disks: int = 1
 
     @staticmethod
     def drawn(dice: random.Random) -> "Shape":
@@ -64,7 +65,8 @@ class Cluster:
         # A core for the network and the disk, and one that manages.
         words = ["--nodes", self.shape.nodes, "--cores", 2 + self.shape.workers, "--config", config]
         memory = max(128 << 20, 2 * self.shape.pool + (64 << 20))
-        words += ["--memory", f"{memory >> 10}K", "--disk", "512M", *(["--direct"] if self.shape.direct else [])]
+        words += ["--memory", f"{memory >> 10}K", "--disk", "512M", "--disks", self.shape.disks]
+        words += ["--direct"] if self.shape.direct else []
         try:
             self.nile("up", "--machine", "hosted", *words)
         except BaseException:

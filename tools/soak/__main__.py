@@ -45,7 +45,7 @@ def rest(soak: Soak, seconds: float) -> None:
 def soak_for(options: argparse.Namespace, tampering: str | None) -> Soak:
     """Uses a cluster for a while; what came of it."""
     dice = random.Random(f"{options.seed} faults")
-    with Place() as place:
+    with Place(options.disks) as place:
         soak = Soak(place, options, tampering)
         meters = Meters(place)
         faults = Faults(place, dice)
@@ -140,6 +140,9 @@ def main() -> int:
         "--most", type=int, default=2049, help="KiB, below which files' sizes are around limits"
     )
     parser.add_argument(
+        "--disks", type=int, default=1, choices=range(1, 9), help="how many each node has"
+    )
+    parser.add_argument(
         "--control", action="store_true", help="break promises: succeeds if that is found"
     )
     options = parser.parse_args()
@@ -150,7 +153,7 @@ def main() -> int:
     told(soak)
     if soak.broken:
         print(f"again: python3 tools/soak --seed {options.seed} --seconds {options.seconds:.0f}"
-              f" --most {options.most}")
+              f" --most {options.most} --disks {options.disks}")
     return int(bool(soak.broken))
 
 

@@ -79,22 +79,25 @@ class Faults:
     def damaged(self) -> Fault:
         node = self.node()
         which = self.dice.choice((damage.of_log, damage.of_blocks, damage.of_all))
+        disks = self.place.disks_of(node)
+        # With one disk a seed draws what it always has.
+        disk = disks[int(self.dice.random() * len(disks))] if len(disks) > 1 else disks[0]
 
         def breaks() -> None:
             self.place.signal(node, signal.SIGKILL)
             deadline = time.monotonic() + 10
             while self.place.processes().get(node) and time.monotonic() < deadline:
                 time.sleep(0.05)
-            which(self.place.home / f"{node}.disk", self.dice)
+            which(disk, self.dice)
             self.done("fault", "restart", node)
 
         def mends() -> None:
             end = self.place.run("disk", "repair", node)
             if end.status == 1 and f"disk format {node}" in end.err:
-                self.done("disk", "format", node, "--yes")
+                self.done("disk", "format", node, "--disk", disk.name, "--yes")
                 self.place.run("disk", "repair", node)
 
-        return Fault(f"disk of {node}: {which.__name__}", breaks, mends, node)
+        return Fault(f"{disk.name}: {which.__name__}", breaks, mends, node)
 
     def process(self) -> Fault:
         """One process of a node: a worker, which its node starts anew, or the node itself."""

@@ -91,14 +91,17 @@ def emptied(soak: Soak, probe: Client) -> None:
 
 def left_on(probe: Client, node: str, kept: tuple[str, ...]) -> list[str]:
     """What is on a node's store that should not be, or missing of its space."""
-    there: list[dict] = []
-    while page := asked(probe, node, "dataset.list", f"skip={len(there)}")["datasets"]:
-        there += page
-    space = asked(probe, node, "dataset.space")["space"]
-    used = sum(-(-it["bytes"] // UNIT) * UNIT for it in there)
-    lost = space["total"] - space["free"] - used
-    wrong = [f"{node} has {it}" for it in there if not it["name"].startswith(kept)]
-    return wrong + ([f"{node} has lost {lost} bytes of space"] if lost else [])
+    wrong: list[str] = []
+    for store in probe.soak.place.stores():
+        there: list[dict] = []
+        while page := asked(probe, node, f"{store}.list", f"skip={len(there)}")["datasets"]:
+            there += page
+        space = asked(probe, node, f"{store}.space")["space"]
+        used = sum(-(-it["bytes"] // UNIT) * UNIT for it in there)
+        lost = space["total"] - space["free"] - used
+        wrong += [f"{node} has {it}" for it in there if not it["name"].startswith(kept)]
+        wrong += [f"{store} of {node} has lost {lost} bytes of space"] if lost else []
+    return wrong
 
 
 def asked(probe: Client, node: str, *words: str) -> dict:

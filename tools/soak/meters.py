@@ -103,7 +103,8 @@ def looked(home: Path, part: str, pids: list[int]) -> dict[str, float]:
             found["threads"] += len(list((process / "task").iterdir()))
         found["log"] = sum(log.stat().st_size for log in home.glob(f"{part}.log*"))
         if part in NODES:
-            found["disk"] = (home / f"{part}.disk").stat().st_blocks * 512
+            disks = home.glob(f"{part}.disk*")
+            found["disk"] = sum(disk.stat().st_blocks for disk in disks) * 512
     except OSError:
         # It ends just now.
         return {}

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "differential"))
@@ -45,8 +45,8 @@ class End:
 class Place(Cluster):
     """Three hosted nodes with disks on a switch."""
 
-    def __init__(self) -> None:
-        super().__init__(SHAPE)
+    def __init__(self, disks: int) -> None:
+        super().__init__(replace(SHAPE, disks=disks))
 
     def run(
         self,
@@ -79,6 +79,15 @@ class Place(Cluster):
     def home(self) -> Path:
         """The cluster's own folder."""
         return next(self.path.glob("nile-*/*/cluster.json")).parent
+
+    def disks_of(self, node: str) -> list[Path]:
+        """The files of a node's disks, the first one first."""
+        return sorted(self.home.glob(f"{node}.disk*"))
+
+    def stores(self) -> list[str]:
+        """The services that the stores on a node's disks are called by."""
+        others = [f"dataset_{number}" for number in range(2, self.shape.disks + 1)]
+        return ["dataset", *others]
 
     def processes(self) -> dict[str, list[int]]:
         """The processes of each node, and of the switch, the first one of each before others."""
