@@ -74,7 +74,7 @@ class NileOs(Guest):
         nodes = str(self.place.nodes)
         node = ["--machine", "qemu", "--nodes", nodes, "--cores", str(self.place.cores)]
         memory = ["--memory", self.memory(task), "--pool", mebi(self.pool(task))]
-        disk = ["--disk", self.disk(task), "--disk-folder", self.crew.folder]
+        disk = ["--disk", self.disk(task), "--disk-folder", self.crew.folder, "--disk-plain"]
         how = [*self.tuning["up"], "--config", config]
         said = self.do("up", *node, *memory, *disk, *how, "--json")
         self.log = Path(json.loads(said)["nodes"][0]["log"])
