@@ -304,9 +304,11 @@ fn look(stores: &mut Stores, disk: &Looked) -> Result<Findings, Failure> {
             let whole = others.filter(|(_, it)| it.here == it.blocks);
             let copies: Vec<Target> = whole.map(|(it, _)| *it).collect();
             let is_here = part.stores.iter().any(|(it, _)| *it == target);
-            // What another disk of the node has, or is to get, is not this one's matter.
+            // What another disk of the node has, or is to get, is not this one's matter. One whose
+            // log is not whole may have had anything.
             let is_beside = part.stores.iter().any(|(it, _)| it.node == node);
-            if !is_here && (is_beside || !disk.is_first) {
+            let may_lack = disk.is_first || disk.condition.fault == DiskFault::Log;
+            if !is_here && (is_beside || !may_lack) {
                 continue;
             }
             let damaged = match is_here {
