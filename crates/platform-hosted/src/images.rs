@@ -5,23 +5,17 @@
 //! All programs of a node share its memory. Each says in a section of its file by which ABI it
 //! does, and the boot record says it again to whoever joins the node.
 //!
-//! An image is on trial for its first ten seconds on a core: if it fails in these, the core has the
-//! former one again.
+//! Which core runs which, and for how long one is on trial, is [`nile_platform::images`]'s.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 use elf::ElfStream;
 use elf::endian::AnyEndian;
-use nile_abi::{CoreId, ImageRefused};
+use nile_abi::ImageRefused;
 use rapidhash::v3::{DEFAULT_RAPID_SECRETS, RapidStreamHasherV3};
-
-/// How long an image is on trial.
-const TRIAL: Duration = Duration::from_secs(10);
 
 /// A number for what the node's programs have to agree on: see `build.rs`.
 pub(crate) fn abi() -> u64 {
@@ -43,25 +37,21 @@ const fn number(text: &str) -> u64 {
 }
 
 /// A program for workers.
-#[derive(Clone)]
-pub(crate) struct Image {
-    /// A digest of its bytes, not zero.
-    name: u64,
-    file: Arc<File>,
-}
+pub(crate) type Image = nile_platform::Image<Arc<File>>;
 
-impl Image {
-    /// What is in a file. All of it is read.
-    pub fn of(file: Arc<File>) -> Result<Image, ImageRefused> {
-        let note = section(&file, ".nile.abi").ok_or(ImageRefused::NotAnImage)?;
-        match note.as_chunks::<8>().0 {
-            [magic, said] if *magic == NOTE[0] && u64::from_le_bytes(*said) == abi() => {}
-            [magic, _] if *magic == NOTE[0] => return Err(ImageRefused::OtherAbi),
-            _ => return Err(ImageRefused::NotAnImage),
-        }
-        let name = digest(&file).map_err(|_| ImageRefused::NotAnImage)?;
-        Ok(Image { name, file })
+/// Which worker runs which program in place of the node's own.
+pub(crate) type Images = nile_platform::Images<Arc<File>>;
+
+/// The image in a file, all of which is read.
+pub(crate) fn image(file: Arc<File>) -> Result<Image, ImageRefused> {
+    let note = section(&file, ".nile.abi").ok_or(ImageRefused::NotAnImage)?;
+    match note.as_chunks::<8>().0 {
+        [magic, said] if *magic == NOTE[0] && u64::from_le_bytes(*said) == abi() => {}
+        [magic, _] if *magic == NOTE[0] => return Err(ImageRefused::OtherAbi),
+        _ => return Err(ImageRefused::NotAnImage),
     }
+    let name = digest(&file).map_err(|_| ImageRefused::NotAnImage)?;
+    Ok(Image { name, body: file })
 }
 
 fn digest(file: &File) -> io::Result<u64> {
@@ -85,62 +75,6 @@ fn section(file: &File, name: &str) -> Option<Vec<u8>> {
     elf.section_data(&header).ok().map(|(bytes, _)| bytes.to_vec())
 }
 
-/// Which core runs which image.
-#[derive(Default)]
-pub(crate) struct Images(Mutex<BTreeMap<CoreId, Choice>>);
-
-/// What a core runs: no image is the node's own.
-#[derive(Default)]
-struct Choice {
-    now: Option<Image>,
-    /// What it ran before, and since when it does not, while its image is on trial.
-    before: Option<(Option<Image>, Option<Instant>)>,
-}
-
-impl Images {
-    fn choices(&self) -> MutexGuard<'_, BTreeMap<CoreId, Choice>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The name of a core's image; zero for the node's own.
-    pub fn name(&self, core: CoreId) -> u64 {
-        let choices = self.choices();
-        choices.get(&core).and_then(|it| it.now.as_ref()).map_or(0, |image| image.name)
-    }
-
-    /// Has a core run an image from its next incarnation on. Gives the image's name.
-    pub fn load(&self, core: CoreId, image: Image) -> u64 {
-        let name = image.name;
-        let mut choices = self.choices();
-        let choice = choices.entry(core).or_default();
-        choice.before = Some((choice.now.replace(image), None));
-        name
-    }
-
-    /// An incarnation of a core is about to begin: what it runs, if that is not the node's own.
-    pub fn begin(&self, core: CoreId) -> Option<Arc<File>> {
-        let mut choices = self.choices();
-        let choice = choices.get_mut(&core)?;
-        if let Some((_, since)) = &mut choice.before {
-            since.get_or_insert_with(Instant::now);
-        }
-        choice.now.as_ref().map(|image| image.file.clone())
-    }
-
-    /// Has a core run what it ran before, if its image is on trial. Gives the name of the image
-    /// that it does not run any more.
-    pub fn take_back(&self, core: CoreId) -> Option<u64> {
-        let mut choices = self.choices();
-        let choice = choices.get_mut(&core)?;
-        let (before, since) = choice.before.take()?;
-        if since.is_some_and(|since| since.elapsed() >= TRIAL) {
-            return None;
-        }
-        let failed = std::mem::replace(&mut choice.now, before);
-        failed.map(|image| image.name)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,16 +91,16 @@ mod tests {
     }
 
     fn refused(bytes: &[u8]) -> ImageRefused {
-        Image::of(file(bytes)).err().expect("no image for this node")
+        image(file(bytes)).expect_err("no image for this node")
     }
 
     #[test]
     fn a_program_of_the_same_abi_is_an_image() {
         let mut bytes = own();
-        let image = Image::of(file(&bytes)).expect("this program has the ABI that it has");
+        let first = image(file(&bytes)).expect("this program has the ABI that it has");
         bytes.push(0);
-        let other = Image::of(file(&bytes)).expect("what follows changes nothing");
-        assert_ne!(image.name, other.name);
+        let other = image(file(&bytes)).expect("what follows changes nothing");
+        assert_ne!(first.name, other.name);
     }
 
     #[test]
@@ -181,20 +115,5 @@ mod tests {
         for bytes in [&b""[..], b"#!/bin/sh\n", &bytes[..1000], &[0xff; 64], &other] {
             assert_eq!(refused(bytes), ImageRefused::NotAnImage);
         }
-    }
-
-    #[test]
-    fn an_image_that_fails_on_trial_is_taken_back() {
-        let (images, core) = (Images::default(), CoreId(2));
-        let image = |name| Image { name, file: file(b"") };
-        assert_eq!((images.name(core), images.take_back(core)), (0, None));
-        images.load(core, image(7));
-        assert!(images.begin(core).is_some());
-        images.load(core, image(8));
-        assert_eq!(images.name(core), 8);
-        assert!(images.begin(core).is_some() && images.begin(CoreId(1)).is_none());
-        assert_eq!(images.take_back(core), Some(8));
-        assert_eq!(images.name(core), 7);
-        assert_eq!(images.take_back(core), None, "what it ran before is on trial no more");
     }
 }

@@ -10,7 +10,7 @@ use nile_memory::{MemoryKind, MemoryMap, MemoryRegion, PhysicalMemory};
 use nile_platform::{Grant, Handoff, Manager, NodeDescription, Outcome};
 
 use crate::arena::BASE;
-use crate::images::Image;
+use crate::images::image;
 use crate::machine::is_isolated;
 use crate::node::Node;
 use crate::signals;
@@ -114,7 +114,7 @@ impl Manager for HostedManager {
 
     fn image(&self, core: CoreId) -> u64 {
         match is_isolated(self.node.board.record(core).roles()) {
-            true => self.node.images.name(core),
+            true => self.node.images().name(core),
             false => 0,
         }
     }
@@ -124,12 +124,12 @@ impl Manager for HostedManager {
             return Err(ImageRefused::Stays);
         }
         let handed = self.node.handed.as_ref().and_then(|handed| handed.find(file));
-        let image = Image::of(handed.ok_or(ImageRefused::NoFile)?)?;
-        Ok(self.node.images.load(core, image))
+        let image = image(handed.ok_or(ImageRefused::NoFile)?)?;
+        Ok(self.node.images().load(core, image, self.node.record.clock.now()))
     }
 
     fn unload_image(&self, core: CoreId) {
-        self.node.images.take_back(core);
+        self.node.images().unload(core);
     }
 
     fn power_off(&self, outcome: Outcome) {

@@ -6,7 +6,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use nile_abi::{CoreId, Role};
 use nile_platform::user::Access;
@@ -40,7 +40,7 @@ pub(crate) struct Node {
     /// Files that other programs have handed to it, if it takes any; its own process alone does.
     pub handed: Option<Arc<Handed>>,
     /// What its workers run in place of its own program; of use in the node's own process alone.
-    pub images: Images,
+    images: Mutex<Images>,
     /// Which pages the pool has, for the boot report; of use in the node's own process alone.
     pub pool_pages: Option<String>,
     /// Where samples of its cores go, if they are taken.
@@ -134,7 +134,7 @@ impl Node {
             links,
             disks,
             handed: None,
-            images: Images::default(),
+            images: Mutex::default(),
             pool_pages,
             samples,
             masked: AtomicU32::new(0),
@@ -142,6 +142,11 @@ impl Node {
             packages,
             outcome,
         })
+    }
+
+    /// What workers run in place of the node's own program.
+    pub fn images(&self) -> MutexGuard<'_, Images> {
+        self.images.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes this the node of the process. `None` if the process belongs to one already.

@@ -119,9 +119,9 @@ fn again(node: &Node, lives: &Lives, error: &io::Error) -> io::Result<Child> {
     }
 }
 
-/// Has the core run what it ran before, if its image is on trial; whether it is so.
+/// Has the core run what it ran before, if the image that failed was on trial; whether it was.
 fn take_back(node: &Node, core: CoreId, why: fmt::Arguments<'_>) -> bool {
-    let failed = node.images.take_back(core);
+    let failed = node.images().failed(core, node.record.clock.now());
     if let Some(name) = failed {
         let what = "on trial; the core runs its former image again";
         log(&core.to_string(), format_args!("image {name:016x} {why} while it was {what}"));
@@ -130,8 +130,8 @@ fn take_back(node: &Node, core: CoreId, why: fmt::Arguments<'_>) -> bool {
 }
 
 fn spawn(node: &Node, lives: &Lives) -> io::Result<Child> {
-    let image = node.images.begin(lives.core());
-    let opened = image.as_ref().map(|file| format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let image = node.images().begin(lives.core(), node.record.clock.now());
+    let opened = image.as_ref().map(|it| format!("/proc/self/fd/{}", it.body.as_raw_fd()));
     Command::new(opened.as_deref().unwrap_or("/proc/self/exe"))
         .arg0("nile-worker")
         .arg(ARGUMENT)

@@ -9,6 +9,7 @@
 //!   the receiver map, a record per core and the node's own state.
 //! * [`record`]: [`Record`], what one core tells the others about itself.
 //! * [`cause`]: why a core was interrupted.
+//! * [`images`]: [`Images`], which kernel image each core runs, where that can differ.
 //! * [`samples`]: what a core was found doing, time and again.
 //! * [`user`]: [`User`], how a core runs a package.
 //! * [`interface`], [`disk`], [`TimerSource`], [`domains`]: what a machine gives of its devices and
@@ -27,6 +28,7 @@ pub mod attack;
 pub mod board;
 pub mod cause;
 pub mod handoff;
+pub mod images;
 pub mod load;
 pub mod machine;
 pub mod misbehave;
@@ -39,6 +41,7 @@ pub use attack::{Attack, Target, Tried};
 pub use board::{Board, NodePhase};
 pub use cause::Cause;
 pub use handoff::{Handoff, NodeDescription, Step, Tables};
+pub use images::{Image, Images};
 pub use load::Load;
 pub use machine::{AttachError, CONTROL_BYTES, Machine, Manager, Outcome, Sleeper, WakeMode};
 pub use misbehave::{Misbehave, recurse_for_ever};

@@ -276,13 +276,13 @@ pub trait Manager {
 
     /// Has a core of the node run another kernel image from its next incarnation on: the
     /// [file](Machine::file) of this name, all of which is read. Gives the image's name. If the
-    /// core fails within ten seconds from then, it runs its former image again.
+    /// core fails in the image's first ten seconds, it runs its [former one](crate::Images) again.
     fn load_image(&self, core: CoreId, file: u64) -> Result<u64, ImageRefused> {
         let _ = (core, file);
         Err(ImageRefused::Stays)
     }
 
-    /// Takes back the [image](Manager::load_image) that a core has yet to run, or has on trial.
+    /// Takes back an [image](Manager::load_image) that a core has yet to run.
     fn unload_image(&self, core: CoreId) {
         let _ = core;
     }

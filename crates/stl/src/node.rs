@@ -217,7 +217,7 @@ pub trait Node {
         Err(ImageRefused::Stays)
     }
 
-    /// Takes back the [image](Node::load_image) that a core has yet to run, or has on trial.
+    /// Takes back an [image](Node::load_image) that a core has yet to run.
     fn unload_image(&self, _core: CoreId) {}
 
     /// The core that drives the device of a line; `None` if there is no such device.

@@ -1,0 +1,71 @@
+//! Kernel images of a simulated node. One program runs all cores, so an image is another value that
+//! a core's incarnation is begun with ([`SimMachine::image`](crate::SimMachine::image)). Its file
+//! says by which ABI it is and how those fail that run it; what follows tells images apart.
+
+use std::hash::Hasher;
+
+use fnv::FnvHasher;
+use nile_abi::ImageRefused;
+use nile_platform::images;
+
+/// What a file begins with.
+const MAGIC: &[u8; 8] = b"NILE-SIM";
+
+/// By which ABI images of this simulator are.
+pub const ABI: u64 = 1;
+
+/// After how many passes an incarnation fails that runs an image; never.
+pub type FailsAfter = Option<u64>;
+
+/// An image as the simulator has it.
+pub(crate) type Image = images::Image<FailsAfter>;
+
+/// The file of an image by an ABI, which `label` tells from others.
+pub fn file(abi: u64, fails_after: FailsAfter, label: &str) -> Vec<u8> {
+    let passes = fails_after.unwrap_or(u64::MAX);
+    let words = [*MAGIC, abi.to_le_bytes(), passes.to_le_bytes()];
+    [words.as_flattened(), label.as_bytes()].concat()
+}
+
+/// The image in a file.
+pub(crate) fn of(file: &[u8]) -> Result<Image, ImageRefused> {
+    let [magic, abi, passes, ..] = *file.as_chunks::<8>().0 else {
+        return Err(ImageRefused::NotAnImage);
+    };
+    if magic != *MAGIC {
+        return Err(ImageRefused::NotAnImage);
+    }
+    if u64::from_le_bytes(abi) != ABI {
+        return Err(ImageRefused::OtherAbi);
+    }
+    let mut hasher = FnvHasher::default();
+    hasher.write(file);
+    let passes = u64::from_le_bytes(passes);
+    Ok(Image { name: hasher.finish().max(1), body: (passes != u64::MAX).then_some(passes) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_says_what_it_is() {
+        let fine = of(&file(ABI, None, "fine")).expect("an image");
+        assert_eq!(fine.body, None);
+        let bad = of(&file(ABI, Some(3), "bad")).expect("an image");
+        assert_eq!(bad.body, Some(3));
+        assert_ne!(fine.name, bad.name);
+        let other = of(&file(ABI, None, "other")).expect("an image");
+        assert_ne!(fine.name, other.name);
+    }
+
+    #[test]
+    fn what_is_no_image_of_this_simulator_is_refused() {
+        let refused = |bytes: &[u8]| of(bytes).err();
+        assert_eq!(refused(&file(ABI + 1, None, "")), Some(ImageRefused::OtherAbi));
+        let whole = file(ABI, None, "");
+        for bytes in [&b""[..], b"#!/bin/sh\n", &whole[..whole.len() - 1], &[0xff; 64]] {
+            assert_eq!(refused(bytes), Some(ImageRefused::NotAnImage));
+        }
+    }
+}
