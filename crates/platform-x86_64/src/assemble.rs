@@ -17,7 +17,7 @@ use nile_platform::board::driver;
 use crate::acpi::Platform;
 use crate::apic::ApicId;
 use crate::clock::Clock;
-use crate::cpu::Features;
+use crate::cpu::{Features, Kind};
 use crate::devices::Devices;
 use crate::disk::{DiskEntry, MAX_DISKS};
 use crate::domain::{DomainEntry, Supervised, loop_of};
@@ -57,7 +57,7 @@ pub struct Found<'a> {
     /// The boot module.
     pub module: &'a [u8],
     /// Which machine this is.
-    pub machine: &'static str,
+    pub machine: Kind,
     /// What the processors can do.
     pub features: Features,
     /// The time.

@@ -99,15 +99,39 @@ fn is_emulated() -> bool {
     matches!(hypervisor, Some(Hypervisor::QEMU))
 }
 
-/// Which machine this is, in the boot report's words.
-pub fn machine() -> &'static str {
-    let id = CpuId::new();
-    let hypervisor = id.get_hypervisor_info().map(|info| info.identify());
-    match hypervisor {
-        Some(Hypervisor::KVM) => "kvm",
-        Some(Hypervisor::QEMU) => "qemu",
-        Some(_) => "virtual",
-        None => "bare",
+/// On what a node runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A guest of KVM.
+    Kvm,
+    /// QEMU alone.
+    Qemu,
+    /// A guest of another hypervisor.
+    Virtual,
+    /// A machine without a hypervisor.
+    Bare,
+}
+
+impl Kind {
+    /// This machine's.
+    pub fn detect() -> Kind {
+        let hypervisor = CpuId::new().get_hypervisor_info().map(|info| info.identify());
+        match hypervisor {
+            Some(Hypervisor::KVM) => Kind::Kvm,
+            Some(Hypervisor::QEMU) => Kind::Qemu,
+            Some(_) => Kind::Virtual,
+            None => Kind::Bare,
+        }
+    }
+
+    /// In the boot report's words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Kvm => "kvm",
+            Kind::Qemu => "qemu",
+            Kind::Virtual => "virtual",
+            Kind::Bare => "bare",
+        }
     }
 }
 

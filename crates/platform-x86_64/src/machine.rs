@@ -498,12 +498,13 @@ impl NodeManager {
             last = end;
             Step { name, micros }
         };
+        let steps = node.steps.iter().map(|(step, tsc)| (step.name(), *tsc));
         NodeDescription {
-            machine: node.machine.to_string(),
+            machine: node.machine.name().to_string(),
             image_bytes: node.image_bytes,
             memory: MemoryMap::from_claims(&node.memory),
             facts: node.facts.iter().map(|fact| fact.to_string()).collect(),
-            steps: node.steps.iter().copied().chain([started]).map(&mut step).collect(),
+            steps: steps.chain([started]).map(&mut step).collect(),
         }
     }
 }

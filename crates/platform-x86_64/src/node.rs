@@ -1,8 +1,8 @@
 //! The node, as the boot path found it, written once and then only read: plain data in a region
 //! that every core has mapped read-only at one address, and that survives the restart of any.
 //!
-//! It holds no pointer but into the image's constants and into its own region, both of which all
-//! cores see at the same addresses.
+//! It holds no pointer but into its own region, which all cores see at the same addresses: a core
+//! may run another image, which has other constants ([`crate::images`]).
 
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU64;
@@ -20,7 +20,7 @@ use nile_ring::{Doorbells, Region};
 
 use crate::apic::ApicId;
 use crate::clock::Clock;
-use crate::cpu::Features;
+use crate::cpu::{Features, Kind};
 use crate::devices;
 use crate::disk::{DiskEntry, MAX_DISKS};
 use crate::domain::{DomainEntry, Supervised};
@@ -30,6 +30,40 @@ use crate::network::{InterfaceEntry, MAX_INTERFACES};
 use crate::power::Power;
 use crate::space::SlotRoots;
 use crate::timer::shared::Shared;
+
+/// What the boot path does, one after the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BootStep {
+    /// From the first instruction to the first line of Rust.
+    Entry,
+    /// What the loader says of memory.
+    MemoryMap,
+    /// The firmware's tables.
+    Acpi,
+    /// Time is measured.
+    Clock,
+    /// What each core is for.
+    Configuration,
+    /// What hangs on the buses.
+    Devices,
+    /// Every core's space.
+    Tables,
+}
+
+impl BootStep {
+    /// As the boot report calls it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            BootStep::Entry => "entry",
+            BootStep::MemoryMap => "memory map",
+            BootStep::Acpi => "acpi",
+            BootStep::Clock => "clock",
+            BootStep::Configuration => "configuration",
+            BootStep::Devices => "devices",
+            BootStep::Tables => "tables",
+        }
+    }
+}
 
 /// The most memory regions that are told apart; what is past them is left unused.
 pub const MAX_REGIONS: usize = 128;
@@ -177,7 +211,7 @@ pub unsafe fn region(frames: Frames, base: VirtAddr) -> Region {
 #[derive(Debug)]
 pub struct Node {
     /// Which machine this is, for the report.
-    pub machine: &'static str,
+    pub machine: Kind,
     /// Bytes of the image that the loader read.
     pub image_bytes: u64,
     /// What the processors can do.
@@ -224,7 +258,7 @@ pub struct Node {
     /// Lines on the machine.
     pub facts: Vec<Fact, MAX_FACTS>,
     /// The steps of the start, each with the time-stamp of its end.
-    pub steps: Vec<(&'static str, u64), MAX_STEPS>,
+    pub steps: Vec<(BootStep, u64), MAX_STEPS>,
     /// The time-stamp when the other cores were on their way: the end of the last step.
     pub cores_started: AtomicU64,
 }

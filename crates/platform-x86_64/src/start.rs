@@ -23,7 +23,7 @@ use crate::ledger::Ledger;
 use crate::local::{self, Local};
 use crate::machine::Core;
 use crate::mmio::Mmio;
-use crate::node::{CoreEntry, Frames, MAX_STEPS, Node};
+use crate::node::{BootStep, CoreEntry, Frames, MAX_STEPS, Node};
 use crate::pci::{ConfigurationSpace, Registers};
 use crate::power::{self, Ending, Power};
 use crate::timer::shared::Shared;
@@ -99,11 +99,11 @@ pub unsafe extern "C" fn boot(eax: u32, info: u32, first_tsc: u64) -> ! {
 /// Everything up to the moment when the other cores are on their way.
 fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, StartError> {
     let mut steps = heapless::Vec::<_, MAX_STEPS>::new();
-    let mut step_done = |name| {
+    let mut step_done = |step| {
         // There are fewer steps than the list has room for.
-        let _ = steps.push((name, privileged::read_tsc()));
+        let _ = steps.push((step, privileged::read_tsc()));
     };
-    step_done("entry");
+    step_done(BootStep::Entry);
 
     // What the loader says, first of all how to end; then which memory nobody has claimed.
     let features = Features::detect();
@@ -113,14 +113,14 @@ fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, St
     let debug_exit = bootinfo::option(info.command_line, "exit") == Some("debug");
     power::install(Power { debug_exit, ..Power::NONE });
     let (mut memory, start_page) = memory_map(&info.claims)?;
-    step_done("memory map");
+    step_done(BootStep::MemoryMap);
 
     // Cores and controllers. Without tables it is a machine of one core.
     let platform =
         Platform::find(info.rsdp, &read).unwrap_or_else(|_| Platform::alone(cpu::apic_id()));
     let power = Power { debug_exit, soft_off: platform.soft_off, domain: None };
     power::install(power);
-    step_done("acpi");
+    step_done(BootStep::Acpi);
 
     // Every source of interrupts is silenced before any core lets one in. The timers are measured
     // together, before anything needs to wait.
@@ -140,7 +140,7 @@ fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, St
     let measured =
         calibrate::measure_by_best(hpet, platform.pm_timer, timer).map_err(StartError::Clock)?;
     let clock = Clock::new(first_tsc, measured);
-    step_done("clock");
+    step_done(BootStep::Clock);
 
     // Which core does what: the image knows what the configuration means.
     let module = info.module.unwrap_or_default();
@@ -171,7 +171,7 @@ fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, St
     let counting = hpet.filter(|_| clock.is_by_hpet());
     let names = cores.iter().map(|(apic, _)| *apic);
     let timers = Shared::find(&platform, counting, names, &route);
-    step_done("configuration");
+    step_done(BootStep::Configuration);
 
     // What hangs on the buses, and what day it is.
     let look = |found: Registers| {
@@ -184,7 +184,7 @@ fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, St
     let devices = devices::find(space, &cores, &look);
     let today = calendar::read();
     let started = today.map(|today| today.saturating_sub(clock.now().since(Instant::START)));
-    step_done("devices");
+    step_done(BootStep::Devices);
 
     // Every table of every core is built before any of them starts.
     let found = Found {
@@ -195,7 +195,7 @@ fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, St
         pool: plan.pool,
         command_line: info.command_line,
         module,
-        machine: cpu::machine(),
+        machine: cpu::Kind::detect(),
         features,
         clock,
         timers,
@@ -212,7 +212,7 @@ fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, St
         }
         other => StartError::Assemble(other),
     })?;
-    step_done("tables");
+    step_done(BootStep::Tables);
     node.steps = steps;
 
     // The others enter their own spaces and begin; so does this one, without waiting for them.

@@ -4,7 +4,7 @@
 //! of several such readings the narrowest is taken: the true value lies somewhere in its width.
 //! The widths at both ends and the reference's own grain bound the error.
 
-use super::reference::{Hpet, Pit, PmClock, Reference};
+use super::reference::{Hpet, Pit, PmClock, Reference, ReferenceKind};
 use crate::acpi::PmTimer;
 use crate::apic::LocalApic;
 use crate::mmio::Mmio;
@@ -23,8 +23,8 @@ const PATIENCE: u64 = 100_000_000;
 /// What a calibration found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Measured {
-    /// The reference's name.
-    pub reference: &'static str,
+    /// The reference.
+    pub reference: ReferenceKind,
     /// Counts of the time-stamp counter in a second.
     pub tsc_hertz: u64,
     /// Counts of the local APIC's timer in a second, where that timer is used.
@@ -85,7 +85,7 @@ pub fn measure(
         timer_hertz = Some(scaled(counts.into(), tsc_hertz, span)?);
         error_ppm = error_ppm.max(blur_ppm(&first.1, &last.1, counts));
     }
-    Ok(Measured { reference: reference.name(), tsc_hertz, timer_hertz, error_ppm })
+    Ok(Measured { reference: reference.kind(), tsc_hertz, timer_hertz, error_ppm })
 }
 
 /// How far a rate can be off that was taken from `counts` between these two readings.
@@ -165,8 +165,8 @@ mod tests {
     struct HostClock(Instant);
 
     impl Reference for HostClock {
-        fn name(&self) -> &'static str {
-            "host"
+        fn kind(&self) -> ReferenceKind {
+            ReferenceKind::Pit
         }
 
         fn femtos_per_count(&self) -> u64 {
@@ -185,8 +185,8 @@ mod tests {
     struct Standing;
 
     impl Reference for Standing {
-        fn name(&self) -> &'static str {
-            "standing"
+        fn kind(&self) -> ReferenceKind {
+            ReferenceKind::Pit
         }
 
         fn femtos_per_count(&self) -> u64 {
@@ -209,7 +209,7 @@ mod tests {
         let [a, b] = measured;
         let off = a.tsc_hertz.abs_diff(b.tsc_hertz) * 1_000_000 / a.tsc_hertz;
         assert!(off <= a.error_ppm + b.error_ppm, "{a:?} {b:?}");
-        assert_eq!((a.reference, a.timer_hertz), ("host", None));
+        assert_eq!((a.reference, a.timer_hertz), (ReferenceKind::Pit, None));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use nile_abi::Instant;
 
 pub use crate::privileged::read_tsc;
 pub use calibrate::{CalibrateError, Measured};
-pub use reference::{Hpet, Pit, PmClock, Reference};
+pub use reference::{Hpet, Pit, PmClock, Reference, ReferenceKind};
 use scale::Scale;
 
 /// Counter values as time and back. What it says holds within the measurement's error.
@@ -90,7 +90,7 @@ impl Clock {
 
     /// Whether the HPET was what it was measured by: then that counts.
     pub fn is_by_hpet(&self) -> bool {
-        self.measured.reference == "hpet"
+        self.measured.reference == ReferenceKind::Hpet
     }
 
     /// Local APIC timer ticks that take at least as long as `ticks` of the counter, or what the
@@ -112,7 +112,7 @@ impl fmt::Display for Clock {
             }
             None => f.write_str(", tsc-deadline timer")?,
         }
-        write!(f, ", measured by {reference} within {error_ppm} ppm")
+        write!(f, ", measured by {} within {error_ppm} ppm", reference.name())
     }
 }
 
@@ -124,7 +124,7 @@ mod tests {
 
     fn clock(tsc_hertz: u64) -> Clock {
         let measured = Measured {
-            reference: "hpet",
+            reference: ReferenceKind::Hpet,
             tsc_hertz,
             timer_hertz: Some(62_500_000),
             error_ppm: 120,

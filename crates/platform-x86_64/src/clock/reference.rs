@@ -5,10 +5,32 @@ use crate::acpi::PmTimer;
 use crate::mmio::Mmio;
 use crate::privileged;
 
+/// Which timer it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReferenceKind {
+    /// The HPET.
+    Hpet,
+    /// The power management timer.
+    PmTimer,
+    /// The PIT.
+    Pit,
+}
+
+impl ReferenceKind {
+    /// As the boot report calls it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ReferenceKind::Hpet => "hpet",
+            ReferenceKind::PmTimer => "pm-timer",
+            ReferenceKind::Pit => "pit",
+        }
+    }
+}
+
 /// A counter of known rate.
 pub trait Reference {
-    /// Its name in the boot report.
-    fn name(&self) -> &'static str;
+    /// Which timer it is.
+    fn kind(&self) -> ReferenceKind;
 
     /// Femtoseconds from one count to the next.
     fn femtos_per_count(&self) -> u64;
@@ -53,8 +75,8 @@ impl Hpet {
 }
 
 impl Reference for Hpet {
-    fn name(&self) -> &'static str {
-        "hpet"
+    fn kind(&self) -> ReferenceKind {
+        ReferenceKind::Hpet
     }
 
     fn femtos_per_count(&self) -> u64 {
@@ -78,8 +100,8 @@ impl PmClock {
 }
 
 impl Reference for PmClock {
-    fn name(&self) -> &'static str {
-        "pm-timer"
+    fn kind(&self) -> ReferenceKind {
+        ReferenceKind::PmTimer
     }
 
     fn femtos_per_count(&self) -> u64 {
@@ -128,8 +150,8 @@ impl Pit {
 }
 
 impl Reference for Pit {
-    fn name(&self) -> &'static str {
-        "pit"
+    fn kind(&self) -> ReferenceKind {
+        ReferenceKind::Pit
     }
 
     fn femtos_per_count(&self) -> u64 {
