@@ -1,63 +1,10 @@
-//! Gives the node's ABI a number: a digest of the sources that say what cores share. An image whose
-//! sources differ in any of these is refused by a running node ([`images`](src/images.rs)), also
-//! where they differ in a comment alone: no change that matters is missed.
+//! Gives the node's ABI a number: see [`images`](src/images.rs).
 
-use std::path::{Path, PathBuf};
-use std::{env, fs};
-
-/// Memory that several cores have, messages between kernels, interfaces of services, and what
-/// tasks of one job leave to each other; below the root of the project.
-const SHARED: [&str; 20] = [
-    "crates/abi/src",
-    "crates/bosml/src",
-    "crates/device/src",
-    "crates/interfaces/src",
-    "crates/job/src",
-    "crates/kernel/src/channel.rs",
-    "crates/kernel/src/control.rs",
-    "crates/kernel/src/services/channels",
-    "crates/kernel/src/services/channels.rs",
-    "crates/memory/src",
-    "crates/platform-hosted/src/boot.rs",
-    "crates/platform-hosted/src/large.rs",
-    "crates/platform-hosted/src/layout.rs",
-    "crates/platform-hosted/src/samples.rs",
-    "crates/platform-hosted/src/tables.rs",
-    "crates/platform/src",
-    "crates/ring/src",
-    "crates/sort/src",
-    "crates/stl/src",
-    "crates/tasks/src",
-];
+#[path = "../platform/abi.rs"]
+mod abi;
 
 fn main() {
-    let here = env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
-    let root = Path::new(&here).ancestors().nth(2).expect("this crate is two folders below it");
-    let mut digest = 0xcbf2_9ce4_8422_2325;
-    for path in SHARED {
-        println!("cargo::rerun-if-changed={}", root.join(path).display());
-        for file in files(&root.join(path)) {
-            let name = file.strip_prefix(root).expect("it is below the root");
-            digest = continued(digest, name.as_os_str().as_encoded_bytes());
-            digest = continued(digest, &fs::read(&file).expect("a source can be read"));
-        }
-    }
-    println!("cargo::rustc-env=NILE_ABI={digest}");
-}
-
-/// The files at a path or below it, in the order of their names.
-fn files(path: &Path) -> Vec<PathBuf> {
-    if path.is_file() {
-        return vec![path.into()];
-    }
-    let entries = fs::read_dir(path).expect("a folder of sources can be read");
-    let mut paths: Vec<PathBuf> = entries.map(|it| it.expect("as above").path()).collect();
-    paths.sort();
-    paths.iter().flat_map(|path| files(path)).collect()
-}
-
-/// FNV-1a, 64 bits.
-fn continued(digest: u64, bytes: &[u8]) -> u64 {
-    let prime = 0x100_0000_01b3;
-    bytes.iter().fold(digest, |digest, byte| (digest ^ u64::from(*byte)).wrapping_mul(prime))
+    let own = ["boot.rs", "large.rs", "layout.rs", "samples.rs", "tables.rs"];
+    let own = own.map(|name| format!("crates/platform-hosted/src/{name}"));
+    abi::tell(&own.each_ref().map(String::as_str), "");
 }

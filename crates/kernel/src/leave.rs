@@ -7,7 +7,7 @@ use core::cell::Cell;
 use core::time::Duration;
 
 use nile_abi::{CoreId, Instant, RoleSet, Status};
-use nile_platform::{CorePhase, Line, Machine};
+use nile_platform::{CorePhase, Line, Machine, Manager as _};
 
 use crate::control::Request;
 use crate::core::Core;
@@ -45,11 +45,14 @@ impl<M: Machine> Core<M> {
         let patience_ms = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
         self.request(Request::Leave { core, patience_ms, is_away }).await?;
         let limit = self.now() + patience + BEGINNING;
+        let is_gone = || self.machine.manager().is_none_or(|manager| manager.is_gone(core));
         loop {
             let phase = record.phase();
-            if phase == if is_away { CorePhase::Away } else { CorePhase::Running }
-                && (is_away || record.generation() != before.0)
-            {
+            let is_over = match is_away {
+                true => phase == CorePhase::Away && is_gone(),
+                false => phase == CorePhase::Running && record.generation() != before.0,
+            };
+            if is_over {
                 return Ok(());
             }
             let stays = record.stays() != before.1 && record.generation() == before.0;

@@ -40,6 +40,9 @@ const WORDS_SLACK: u64 = 64 << 10;
 /// ends of seats there and in the network core's.
 const DOMAIN_TABLES: usize = 8;
 
+/// The same for parked cores in the managing core's space alone.
+const PARKING_TABLES: usize = 2;
+
 /// What is known of the machine when its memory is divided.
 pub struct Found<'a> {
     /// All memory; usable where nobody has claimed it.
@@ -264,10 +267,10 @@ fn take_all(found: &mut Found<'_>, later: &[Frames]) -> Result<Taken, AssembleEr
     Ok(Taken { buffers, private, shared, words, plans, tables, guard, pool, interfaces, disks })
 }
 
-/// Last-level tables that domains take besides.
+/// Last-level tables that parked cores and domains take besides.
 fn domain_tables(found: &Found<'_>) -> usize {
     match (&found.supervised, &found.domain) {
-        (None, None) => 0,
+        (None, None) => PARKING_TABLES,
         (supervised, _) => {
             let parked = supervised.as_ref().map_or(1, |it| it.parked.len());
             let seats = Supervised::seats_bytes(parked) / PageSize::Large.bytes();
@@ -287,7 +290,7 @@ fn build_spaces(
             (managed.into(), supervised.loops().collect())
         }
         (None, Some(domain)) => ([domain.seat].into(), [loop_of(domain.seat)].into()),
-        (None, None) => (Vec::new(), Vec::new()),
+        (None, None) => ([smp::shared()].into(), Vec::new()),
     };
     let roles = found.cores.iter().map(|(_, roles)| *roles);
     let ingredients = Ingredients {

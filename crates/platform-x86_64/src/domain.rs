@@ -31,7 +31,7 @@ use crate::power::Power;
 use crate::smp::{self, Parking, Start};
 use crate::start::{self, IMAGE};
 use crate::timer::shared::Shared;
-use crate::{bootinfo, entry, gdt, guard, heap, idt, layout, local, space};
+use crate::{bootinfo, entry, gdt, guard, heap, idt, layout, space};
 
 /// Pieces of memory that a domain can consist of at first, and what may be between them.
 const MOST_PIECES: usize = 64;
@@ -346,13 +346,6 @@ impl NodeManager {
     fn supervised(&self) -> Option<&'static Supervised> {
         self.node().supervised.as_ref()
     }
-
-    /// Parked cores, and this core's interrupt controller.
-    fn parking(&self) -> Option<(Parking, LocalApic)> {
-        // SAFETY: a supervisor's managing core has what they share in its space for ever.
-        let parking = unsafe { Parking::at(layout::SHARED_BASE) };
-        Some((parking, local::get()?.apic))
-    }
 }
 
 impl Domains for NodeManager {
@@ -429,7 +422,7 @@ impl Domains for NodeManager {
         // The boot space has the order where it is.
         let low = VirtAddr(parking.order() as u64 - layout::SHARED_BASE.0);
         let mut start = Start::new(first, 0, low, root, stack_top);
-        start.entry = begin as *const () as u64;
+        start.entry = space::beginning_of_domain();
         // SAFETY: no domain is being put together, so nobody reads the order; the core is parked,
         // and the boot space is nobody's.
         unsafe {

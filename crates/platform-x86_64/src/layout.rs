@@ -32,8 +32,8 @@
 //! boot path ends when a core enters its own space ([`crate::space`]).
 //!
 //! The image's linker script places its parts and names their ends ([`image`]): code and data of
-//! the boot path linked where they are loaded, from 1 MiB on; everything else linked
-//! [`KERNEL_BASE`] higher; each part in whole pages; `.data` and `.bss` in 2 MiB of addresses of
+//! the boot path linked where they are loaded, from 1 MiB on, behind a page that is the way into a
+//! core's space; everything else linked [`KERNEL_BASE`] higher; each part in whole pages; `.data` and `.bss` in 2 MiB of addresses of
 //! their own; and room for a second copy of `.data`, the pristine one.
 
 use core::ops::Range;
@@ -196,6 +196,8 @@ pub mod image {
         static image_end: u8;
         static pristine_start: u8;
         static pristine_end: u8;
+        static gate_start: u8;
+        static gate_end: u8;
         static text_start: u8;
         static text_end: u8;
         static rodata_start: u8;
@@ -220,6 +222,10 @@ pub mod image {
         };
     }
 
+    part!(
+        /// The way into a core's space and out of it, at the same place in all images.
+        gate, gate_start, gate_end
+    );
     part!(
         /// Code.
         text, text_start, text_end

@@ -75,6 +75,7 @@ pub mod gdt;
 pub mod guard;
 pub mod heap;
 pub mod idt;
+pub mod images;
 pub mod interrupts;
 pub mod layout;
 pub mod ledger;

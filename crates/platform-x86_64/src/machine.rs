@@ -20,7 +20,7 @@ use nile_memory::{AddressSpace, MemoryMap, PhysicalMemory, TablePool};
 use nile_platform::domains::{Bridge, LoopInterface};
 use nile_platform::{
     AttachError, Attack, Board, CorePhase, Disk, Domains, Fault, Gate, Grant, Handoff, Interface,
-    Line, Machine, Manager, Misbehave, NodeDescription, NodePhase, Outcome, Seated, Sleeper, Step,
+    Line, Machine, Manager, Misbehave, NodeDescription, Outcome, Seated, Sleeper, Step,
     Tables, TimerSource, Tried, WakeMode,
 };
 use nile_ring::{PoolMemory, Region, Signal, Sleep};
@@ -34,6 +34,7 @@ use crate::disk::{Controller, DiskEntry};
 use crate::network::{InterfaceEntry, VirtioNet};
 use crate::node::{Frames, Node, region};
 use crate::pci::msix;
+use crate::smp::Parking;
 use crate::tables::{TableFrames, ZeroingWindow};
 use crate::user::UserHalf;
 use crate::vector::Vector;
@@ -41,7 +42,7 @@ use crate::virtio::registers::MESSAGE;
 use crate::virtio::{Device, DeviceRegisters};
 use crate::{
     attacks, checksum, devices, domain, entropy, interrupts, layout, lines, local, power,
-    privileged, restart, samples, serial, space, timer, user,
+    privileged, restart, samples, serial, space, start, timer, user,
 };
 
 use not_opened::NotOpened;
@@ -383,21 +384,12 @@ impl Machine for Core {
             privileged::invalidate_all();
             record.set_phase(CorePhase::Away);
             self.board.notifier().doorbells().wake(CoreId::BOOT, self);
-            if self.node.domain.is_some() {
-                // The hardware is the supervisor's again.
-                privileged::disable_interrupts();
-                // SAFETY: nothing of this incarnation runs any more.
-                unsafe { space::leave() }
-            }
+            // A domain's hardware is its supervisor's again; and this core's space may be changed.
+            privileged::disable_interrupts();
+            // SAFETY: nothing of this incarnation runs any more.
+            unsafe { space::leave() }
         }
-        restart::after_leaving(|| {
-            if self.board.phase() == NodePhase::Stopping {
-                record.set_phase(CorePhase::Stopped);
-                privileged::halt_forever();
-            }
-            // SAFETY: this core's interrupt handlers are installed (`new`).
-            unsafe { privileged::enable_interrupts_and_halt() };
-        })
+        restart::after_leaving()
     }
 
     fn manager(&self) -> Option<&NodeManager> {
@@ -478,6 +470,16 @@ impl NodeManager {
     /// The node.
     pub(crate) fn node(&self) -> &'static Node {
         self.node
+    }
+
+    /// Parked cores, and this core's interrupt controller, unless the node is a domain.
+    pub(crate) fn parking(&self) -> Option<(Parking, LocalApic)> {
+        if self.node.domain.is_some() {
+            return None;
+        }
+        // SAFETY: the managing core of any other node has what they share in its space for ever.
+        let parking = unsafe { Parking::at(layout::SHARED_BASE) };
+        Some((parking, local::get()?.apic))
     }
 
     /// The page tables as the managing core sees them.
@@ -561,9 +563,19 @@ impl Manager for NodeManager {
         if self.node.domain.is_some() {
             return domain::ask_in(self.node, core);
         }
-        if let Some(local) = local::get() {
-            local.apic.send_fixed(self.node.core(core).apic, Vector::SIGNAL);
+        let board = self.node.board();
+        let record = board.record(core);
+        let Some((parking, apic)) = self.parking() else { return };
+        if record.phase() == CorePhase::Away {
+            let start = start::beginning(self.node, core);
+            // SAFETY: the space was built for this core, which has left it or is about to.
+            unsafe { parking.call_back(&start, record.generation(), &apic) }
         }
+    }
+
+    fn is_gone(&self, core: CoreId) -> bool {
+        let is_parked = |(parking, _): (Parking, _)| parking.is_parked(self.node.core(core).apic);
+        self.node.domain.is_some() || self.parking().is_some_and(is_parked)
     }
 
     fn lose(&self, core: CoreId) -> Result<(), Status> {

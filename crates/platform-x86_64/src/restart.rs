@@ -43,18 +43,12 @@ pub fn core(fault: Fault) -> ! {
     begin_again(&local, node)
 }
 
-/// Ends this core's incarnation, which has left as planned, and begins the next one; while the core
-/// is to be away, `wait` is called first, again and again, with interrupts masked, and waits for
-/// one.
-pub fn after_leaving(wait: impl Fn()) -> ! {
+/// Ends this core's incarnation, which has left as planned, and begins the next one.
+pub fn after_leaving() -> ! {
     privileged::disable_interrupts();
     let (Some(local), Some(node)) = (local::get(), NODE.get()) else {
         power::off(Ending::Failure);
     };
-    while local.manager.is_away(local.core) {
-        wait();
-        privileged::disable_interrupts();
-    }
     begin_again(&local, node)
 }
 

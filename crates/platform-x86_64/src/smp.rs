@@ -9,12 +9,12 @@
 //! until its entry has one and it is interrupted (RainForest 5.3: a domain's cores begin without
 //! firmware and without real mode). The boot tables, the table and the page stay for that. A core
 //! that is taken from a domain by force comes here by INIT, one that leaves by itself by
-//! [`crate::space::leave`].
+//! [`crate::space::leave`]. So does any core of a node that is away: nobody runs in its space then.
 
 use core::sync::atomic::{Ordering, fence};
 use core::time::Duration;
 
-use nile_abi::{MAX_CORES, PhysAddr, VirtAddr};
+use nile_abi::{Generation, MAX_CORES, PhysAddr, VirtAddr};
 
 use crate::apic::{ApicId, LocalApic};
 use crate::clock::Clock;
@@ -44,7 +44,9 @@ pub struct Start {
     pub entry: u64,
     /// One while it is parked.
     parked: u64,
-    reserved: [u64; 2],
+    /// Its last incarnation, if that was away and is to be followed by another.
+    followed: u64,
+    reserved: u64,
 }
 
 const _: () = assert!(size_of::<Start>() == 64);
@@ -53,13 +55,13 @@ impl Start {
     /// One that begins as this core.
     pub fn new(apic: ApicId, core: u32, node: VirtAddr, root: PhysAddr, top: VirtAddr) -> Start {
         let entry = crate::space::beginning();
-        Start { apic, core, node, root, stack_top: top, entry, parked: 0, reserved: [0; 2] }
+        let (parked, followed, reserved) = (0, 0, 0);
+        Start { apic, core, node, root, stack_top: top, entry, parked, followed, reserved }
     }
 
     /// One that is parked.
     pub fn parked(apic: ApicId) -> Start {
-        let (node, root, stack_top) = (VirtAddr(0), PhysAddr(0), VirtAddr(0));
-        Start { apic, core: 0, node, root, stack_top, entry: 0, parked: 0, reserved: [0; 2] }
+        Start { entry: 0, ..Start::new(apic, 0, VirtAddr(0), PhysAddr(0), VirtAddr(0)) }
     }
 }
 
@@ -184,7 +186,7 @@ impl Parking {
     /// Has a parked core begin.
     ///
     /// # Safety
-    /// What `start` says is so, and the core is parked.
+    /// What `start` says is so, and the core is parked, or on its way there.
     pub unsafe fn begin(&self, start: &Start, apic: &LocalApic) {
         let Some(entry) = self.entry(start.apic) else { return };
         // SAFETY: as in `entry`. The core reads the others once it has seen the root.
@@ -198,6 +200,24 @@ impl Parking {
             (&raw mut (*entry).root).write_volatile(start.root);
         }
         apic.send_fixed(start.apic, Vector::SIGNAL);
+    }
+
+    /// Has a core begin that is away, and was in this incarnation: once it is parked. It may be on
+    /// its way there; asked again, it is parked or begins already.
+    ///
+    /// # Safety
+    /// What `start` says is so, and the core has nothing to do with its space any more.
+    pub unsafe fn call_back(&self, start: &Start, last: Generation, apic: &LocalApic) {
+        let Some(entry) = self.entry(start.apic) else { return };
+        // SAFETY: as in `entry`.
+        let followed = unsafe { (&raw const (*entry).followed).read_volatile() };
+        if self.is_parked(start.apic) || followed != u64::from(last.0) {
+            // SAFETY: as above, and the caller's promise: it enters what it finds on its way.
+            unsafe {
+                (&raw mut (*entry).followed).write_volatile(last.0.into());
+                self.begin(start, apic);
+            }
+        }
     }
 
     /// Parks cores, whatever they do. They are parked a moment after this. `page` is the one that

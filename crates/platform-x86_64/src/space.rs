@@ -4,10 +4,11 @@
 //! an application core or a core that restarts, always enters its space by [`enter`], which gives
 //! it private data as fresh as the loader left it and an empty stack. So there is one way a core
 //! begins its life, and nothing of the boot path or of an earlier incarnation is left in it.
-//! [`leave`] is the way out, for the cores of domains.
+//! [`leave`] is the way out, for cores that are away.
 //!
 //! | what                                 | the core itself | the managing core | others |
 //! | ------------------------------------ | --------------- | ----------------- | ------ |
+//! | the way in and out                   | r-x             | r-x               | r-x    |
 //! | text; constants, pristine data       | r-x; r--        | r-x; r--          | same   |
 //! | shared page, doorbells               | rw-             | rw-               | rw-    |
 //! | private data, stack, heap, ledger    | rw-             |                   |        |
@@ -21,7 +22,8 @@
 //! | guard's page, ledger (a guarded domain's) | r--        | r--               | r--    |
 //! | local APIC; I/O APICs                | rw-; no; r-- (guarded) | rw-; rw-   |        |
 //! | devices that it drives               | rw-             |                   |        |
-//! | seats, ledger, parked cores (a supervisor's) |         | rw-               |        |
+//! | parked cores (not a domain's)        |                 | rw-               |        |
+//! | seats, ledger (a supervisor's)       |                 | rw-               |        |
 //! | the seat (a domain's)                |                 | rw-               |        |
 //! | loops of seats (the network core)    | rw-             | rw-               |        |
 //!
@@ -52,18 +54,26 @@ use crate::timer::shared::Shared;
 const GUARD_BYTES: u64 = PageSize::Small.bytes();
 
 #[cfg(freestanding)]
-core::arch::global_asm!(include_str!("space.s"));
+core::arch::global_asm!(
+    include_str!("space.s"),
+    abi = const crate::images::ABI,
+    core_start = sym crate::start::core_start,
+    domain_begin = sym crate::domain::begin,
+);
 
 unsafe extern "C" {
-    /// Makes the core that calls it `core`: loads `root`, gives it fresh private data, switches
-    /// to the stack that ends at `stack_top` and calls `entry` with `core` and `node`. See space.s.
+    /// Makes the core that calls it `core`: loads `root`, switches to the stack that ends at
+    /// `stack_top`, and goes on at `entry` with `core` and `node`. See space.s.
     ///
     /// # Safety
-    /// `root` is a space whose stack ends there, and `entry` such a function, which finds at `node`
-    /// what it expects. Interrupts are masked. What is on the present stack is not needed any more,
-    /// and nobody else runs in the space.
+    /// `root` is a space whose stack ends there, and `entry` where an image begins in it, which
+    /// finds at `node` what it expects. Interrupts are masked. What is on the present stack is not
+    /// needed any more, and nobody else runs in the space.
     #[link_name = "enter_space"]
     fn enter_at(core: u64, node: VirtAddr, root: PhysAddr, stack_top: VirtAddr, entry: u64) -> !;
+
+    static begin_core: u8;
+    static begin_domain: u8;
 
     /// Leaves this core's space for the boot tables, where it is parked: see [`crate::smp`].
     ///
@@ -73,9 +83,14 @@ unsafe extern "C" {
     pub fn leave() -> !;
 }
 
-/// Where a core begins in its own space.
+/// Where a core of this image begins in its own space: with fresh private data.
 pub fn beginning() -> u64 {
-    crate::start::core_start as *const () as u64
+    (&raw const begin_core).addr() as u64
+}
+
+/// Where the first core of a domain begins in the boot space.
+pub fn beginning_of_domain() -> u64 {
+    (&raw const begin_domain).addr() as u64
 }
 
 /// Makes the core that calls it `core`, which begins in the space under `root`.
@@ -126,7 +141,7 @@ pub struct Ingredients<'a> {
     pub buffers: Option<Frames>,
     /// The disks.
     pub disks: &'a [DiskEntry],
-    /// What the managing core has for domains: seats, or its own, the ledger and parked cores.
+    /// What the managing core has for parked cores and domains: seats, or its own, the ledger.
     pub domains: &'a [Frames],
     /// The ledger of its supervisor, if the node is a domain.
     pub ledger: Option<Frames>,
@@ -200,6 +215,7 @@ impl Ingredients<'_> {
         };
 
         for (span, permissions) in [
+            (image::gate(), Permissions::READ_EXECUTE),
             (image::text(), Permissions::READ_EXECUTE),
             (image::rodata(), Permissions::READ),
             (image::pristine(), Permissions::READ),

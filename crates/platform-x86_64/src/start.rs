@@ -294,13 +294,14 @@ pub(crate) fn prepare_others(node: &Node) -> Vec<smp::Start> {
     let roles: Vec<_> = node.cores.iter().map(|core| core.roles).collect();
     board.deal(&roles, node.interfaces.len(), node.disks.len());
 
-    let ids = (0u16..).map(CoreId);
-    let seen = layout::shared(node.shared.node.start);
-    let start = |(id, core): (CoreId, &CoreEntry)| {
-        let stack_top = layout::stack(id).end;
-        smp::Start::new(core.apic, u32::from(id.0), seen, core.root, stack_top)
-    };
-    ids.zip(&node.cores).skip(1).map(start).collect()
+    board.core_ids().skip(1).map(|core| beginning(node, core)).collect()
+}
+
+/// How a core begins in its own space.
+pub(crate) fn beginning(node: &Node, core: CoreId) -> smp::Start {
+    let CoreEntry { apic, root, .. } = *node.core(core);
+    let (seen, stack_top) = (layout::shared(node.shared.node.start), layout::stack(core).end);
+    smp::Start::new(apic, u32::from(core.0), seen, root, stack_top)
 }
 
 /// The boot path ends: this core becomes core 0.

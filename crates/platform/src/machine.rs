@@ -249,9 +249,15 @@ pub trait Manager {
     /// Prints one machine-readable document for the program that started the node.
     fn report(&self, document: &str);
 
-    /// Has a core that is away begin its next incarnation, now that its own record no longer says
-    /// that it is to be. One that is not away is not disturbed.
+    /// Has a core that is away begin its next incarnation, now that this core's record no longer
+    /// says that it is to be. One that is not away is not disturbed.
     fn call_back(&self, core: CoreId);
+
+    /// Whether a core that says that it is away has left its tables alone, too.
+    fn is_gone(&self, core: CoreId) -> bool {
+        let _ = core;
+        true
+    }
 
     /// The hardware of a core of this node, which is a domain, was taken from it: it is away, and
     /// what it did and had is lost. `NotFound` where that cannot be.
