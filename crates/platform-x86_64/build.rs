@@ -1,5 +1,6 @@
-//! Gives the node's ABI a number: see [`images`](src/images.rs). Cores share values as this compiler
-//! lays them out, so all sources of the machine count, the crates that they use, and the compiler.
+//! Gives the node's ABI a number: see [`images`](src/images/mod.rs). Cores share values as this
+//! compiler lays them out, so all sources of the machine count, the crates that they use, and the
+//! compiler.
 
 #[path = "../platform/abi.rs"]
 mod abi;

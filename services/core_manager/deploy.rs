@@ -19,10 +19,14 @@ pub fn name(image: u64) -> Option<String> {
 pub async fn deploy(stl: &Stl, core: u16, file: u64, patience: Duration) -> CallResult<u64> {
     let (node, id) = (stl.node()?, CoreId(core));
     let image = node.load_image(id, file).map_err(|why| refused(core, why))?;
-    if let Err(error) = leave(stl, core, patience, false).await {
+    if let Err(error) = leave(stl, core, patience, true).await {
         node.unload_image(id);
         return Err(error);
     }
+    node.begin_image(id).await.map_err(|status| {
+        let what = format!("core {core} does not begin with the image ({status}), but as it was");
+        CallError::new(status, what)
+    })?;
     if node.image_of(id) != image {
         let what = format!(
             "core {core} did not begin with the image, and runs its former one again: the node's \
@@ -33,14 +37,23 @@ pub async fn deploy(stl: &Stl, core: u16, file: u64, patience: Duration) -> Call
     Ok(image)
 }
 
+/// Takes a piece of an image for a core.
+pub async fn take(stl: &Stl, core: u16, bytes: u64, at: u64, piece: &[u8]) -> CallResult<()> {
+    let taken = stl.node()?.take_image(CoreId(core), bytes, at, piece).await;
+    taken.map_err(|why| refused(core, why))
+}
+
 fn refused(core: u16, why: ImageRefused) -> CallError {
     let (status, what) = match why {
         ImageRefused::NoFile => (
             Status::NotFound,
-            String::from("the node has no such file: it takes files of its own machine alone"),
+            String::from(
+                "the node has no such file, or not all of it: hosted nodes take files of their own \
+                 machine alone",
+            ),
         ),
         ImageRefused::NotAnImage => {
-            (Status::Invalid, String::from("the file is no kernel image of a hosted node"))
+            (Status::Invalid, String::from("the file is no kernel image of this kind of node"))
         }
         ImageRefused::OtherAbi => (
             Status::Invalid,
@@ -50,11 +63,18 @@ fn refused(core: u16, why: ImageRefused) -> CallError {
                  services, or start the node anew",
             ),
         ),
+        ImageRefused::TooLarge => (
+            Status::Invalid,
+            String::from("the image takes more memory than a core may have for it"),
+        ),
+        ImageRefused::NoMemory => {
+            (Status::NoMemory, String::from("the node has no memory for the image"))
+        }
         ImageRefused::Stays => (
             Status::Denied,
             format!(
                 "core {core} keeps the image that the node was started with: another one is for \
-                 workers of hosted nodes, which are processes of their own"
+                 cores that only work, of hosted nodes and of PCs that are no domains"
             ),
         ),
     };

@@ -16,6 +16,7 @@ use core::cell::Cell;
 use core::time::Duration;
 
 use nile_abi::{CoreId, KeepName, Role, RoleSet, Status};
+use nile_bosml::Bytes;
 use nile_interfaces::core_manager::{
     CoreEntry, CoreManagerKernel, CoreRole, CoreRoles, CoreStatistics, KeepEntry, QueueDepth,
 };
@@ -125,6 +126,11 @@ impl CoreManagerKernel for CoreManager {
         self.is_free()?;
         let (stl, patience) = (self.stl.clone(), Duration::from_millis(patience_ms.into()));
         self.change(async move { leave(&stl, core, patience, false).await }).await
+    }
+
+    async fn take_image(&self, core: u16, bytes: u64, at: u64, piece: Bytes<'_>) -> CallResult<()> {
+        self.state_of(core)?;
+        deploy::take(&self.stl, core, bytes, at, &piece.0).await
     }
 
     async fn deploy(&self, core: u16, file: u64, patience_ms: u32) -> CallResult<String> {

@@ -184,7 +184,8 @@ pub enum CoreAction {
 
 #[derive(Args)]
 pub struct Deploy {
-    /// The program of a hosted node, built from the same sources but for services and kernels.
+    /// The program of a hosted node, or the kernel that a PC boots, built from the same sources but
+    /// for services and kernels.
     pub file: PathBuf,
     /// One node, as n1, or one worker core, as n1.c2; without it all workers of all nodes.
     #[arg(value_name = "PLACE")]

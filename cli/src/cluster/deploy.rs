@@ -1,11 +1,14 @@
 //! `nile deploy`: another kernel image for the workers of running nodes, core by core, while they
 //! work.
 
-use std::fs::File;
+mod pc;
+
+use std::fmt::Display;
+use std::fs::{self, File};
 use std::path::Path;
 use std::time::Duration;
 
-use nile_abi::CoreId;
+use nile_abi::{CoreId, NodeId};
 use nile_interfaces::core_manager::{CoreManagerClient, CorePhase, CoreRole, CoreRoles};
 use serde_json::json;
 
@@ -35,9 +38,15 @@ pub fn run(options: &Deploy) -> Result<(), Failure> {
         }));
     }
     let handed = Handed::to(&session, managers.iter().map(|it| it.node), &file);
-    if let Some(target) = managers.iter().find(|it| !handed.has(it.node)) {
+    let sent = match managers.iter().all(|it| handed.has(it.node)) {
+        true => None,
+        false => pc::Image::of(&fs::read(&options.file).map_err(|it| said(&options.file, &it))?),
+    };
+    let way = Way { handed, sent };
+    if let Some(target) = managers.iter().find(|it| !way.leads_to(it.node)) {
         return Err(Failure::request(format!(
-            "{} takes no image: only hosted nodes of this machine do; nothing has changed",
+            "{} does not take the file: it is no kernel image of a PC, and other files only hosted \
+             nodes of this machine take; nothing has changed",
             target.node
         )));
     }
@@ -55,7 +64,7 @@ pub fn run(options: &Deploy) -> Result<(), Failure> {
                 }
                 _ => {}
             }
-            let ended = renew(&mut session, target, it.core, &handed, options.patience)?;
+            let ended = renew(&mut session, target, it.core, &way, options.patience)?;
             image = ended.map_err(|failed| after(core, failed, &done))?;
             done.push(core.to_string());
             if !query.json {
@@ -74,7 +83,7 @@ fn finish(
     if done.is_empty() {
         return Err(Failure::request(match of {
             Some(place @ Place { core: Some(_), .. }) => format!("there is no core {place}"),
-            _ => "no worker that is a process of its own runs there: nothing has changed".into(),
+            _ => "no core that only works runs there: nothing has changed".into(),
         }));
     }
     if options.query.json {
@@ -90,13 +99,29 @@ fn finish(
     }
 }
 
+/// How the file gets to nodes.
+struct Way {
+    /// To hosted ones of this machine, as it is.
+    handed: Handed,
+    /// To others, if they can boot it.
+    sent: Option<pc::Image>,
+}
+
+impl Way {
+    fn leads_to(&self, node: NodeId) -> bool {
+        self.handed.has(node) || self.sent.is_some()
+    }
+}
+
+fn said(path: &Path, what: &dyn Display) -> Failure {
+    Failure::request(format!("{}: {what}", path.display()))
+}
+
 fn open(path: &Path) -> Result<File, Failure> {
-    let said =
-        |what: &dyn std::fmt::Display| Failure::request(format!("{}: {what}", path.display()));
-    let file = File::open(path).map_err(|error| said(&error))?;
-    match file.metadata().map_err(|error| said(&error))?.is_file() {
+    let file = File::open(path).map_err(|error| said(path, &error))?;
+    match file.metadata().map_err(|error| said(path, &error))?.is_file() {
         true => Ok(file),
-        false => Err(said(&"it is no regular file")),
+        false => Err(said(path, &"it is no regular file")),
     }
 }
 
@@ -107,15 +132,23 @@ fn roles(session: &mut Session, target: Target) -> Result<Vec<CoreRoles>, Failur
     said.map_err(|failed| Failure::failed(format!("{}: {failed}", target.node)))
 }
 
-/// Has one core begin anew from the file. Gives the image's name.
+/// Has one core begin anew from the file, which it gets before. Gives the image's name.
 fn renew(
     session: &mut Session,
     target: Target,
     core: u16,
-    handed: &Handed,
+    way: &Way,
     patience: Duration,
 ) -> Result<Result<String, CallFailed>, Failure> {
-    let (file, patience_ms) = (handed.name(target.node), cores::milliseconds(patience));
+    let (mut file, patience_ms) = (way.handed.name(target.node), cores::milliseconds(patience));
+    if !way.handed.has(target.node)
+        && let Some(image) = &way.sent
+    {
+        if let Err(failed) = image.send(session, target, core)? {
+            return Ok(Err(failed));
+        }
+        file = image.name();
+    }
     // The next incarnation has to begin, too.
     let limit = patience + session.patience;
     session.peer.work(limit, async |clients| {

@@ -12,7 +12,7 @@ const CRITICAL: [&str; 14] = [
 ];
 
 /// Where critical instructions are in what spaces map as code, and whether that is where they may
-/// be: from `critical_start` to `critical_end`.
+/// be: from `critical_start` to `critical_end`, and on the page that is the way into a space.
 pub fn found(image: &Path) -> Vec<(String, bool)> {
     let places = objdump(image, &["--syms"]);
     let place = |name: &str| {
@@ -20,14 +20,17 @@ pub fn found(image: &Path) -> Vec<(String, bool)> {
         let word = line.and_then(|line| line.split(' ').next()).expect("the image has its symbols");
         u64::from_str_radix(word, 16).expect("a symbol has an address")
     };
-    let allowed = place("critical_start")..place("critical_end");
-    let code =
-        objdump(image, &["--disassemble", "-M", "intel", "--no-show-raw-insn", "-j", ".text"]);
+    let allowed = [("critical_start", "critical_end"), ("gate_start", "gate_end")];
+    let allowed = allowed.map(|(start, end)| place(start)..place(end));
+    let code = objdump(
+        image,
+        &["--disassemble", "-M", "intel", "--no-show-raw-insn", "-j", ".text", "-j", ".gate"],
+    );
     let lines = code.lines().filter_map(|line| line.split_once(":\t"));
     let mut found = Vec::new();
     for (at, instruction) in lines.filter(|(_, instruction)| is_critical(instruction)) {
         let at = u64::from_str_radix(at.trim(), 16).expect("an instruction has an address");
-        found.push((format!("{at:#x}: {instruction}"), allowed.contains(&at)));
+        found.push((format!("{at:#x}: {instruction}"), allowed.iter().any(|it| it.contains(&at))));
     }
     found
 }

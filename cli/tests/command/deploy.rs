@@ -58,7 +58,7 @@ pub fn check(place: &Place) {
     fs::write(&text, "no program").unwrap();
     let other = changed(folder, "other ABI", |bytes| of_other_abi(bytes));
     for (file, more, part) in [
-        (text.to_str().unwrap(), &["n1"][..], "no kernel image of a hosted node"),
+        (text.to_str().unwrap(), &["n1"][..], "no kernel image of this kind of node"),
         (&other, &["n1"], "another ABI than the node"),
         (&other, &["n1"], "nothing has changed"),
         (&other, &["n1.c0"], "core 0 keeps the image"),

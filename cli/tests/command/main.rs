@@ -18,6 +18,7 @@ mod domains;
 mod elsewhere;
 mod graphs;
 mod image;
+mod images;
 mod interrupt;
 mod jobs;
 mod launcher;

@@ -32,7 +32,7 @@ pub mod window;
 pub use address::{PageSize, PhysAddr, VirtAddr};
 pub use ethernet::MacAddress;
 pub use id::{ChannelId, CoreId, EndpointId, Generation, NodeId};
-pub use image::ImageRefused;
+pub use image::{IMAGE_HEAD, ImageDigest, ImageRefused};
 pub use keep::KeepName;
 pub use part::Part;
 pub use phase::CorePhase;

@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use nile_abi::{CorePhase as Phase, Role, RoleSet};
+use nile_bosml::Bytes;
 use nile_stl::{CallResult, Record, service};
 
 /// What a core can be for.
@@ -229,11 +230,24 @@ pub trait CoreManager {
     #[stl_k(allow(operator, peer))]
     async fn renew(&self, core: u16, #[range(1..=60000)] patience_ms: u32) -> CallResult<()>;
 
-    /// Renews a worker core of a hosted node in the same way, but with another kernel image: the
-    /// file of this name that a program of the node's machine has handed to it. Gives the image's
-    /// name. `invalid`: the file is no image, or one with another ABI than the node. `failed`: it
-    /// ended at once, and the core runs its former image again, as it does by itself if the image
-    /// fails in its first ten seconds.
+    /// Takes a piece of a kernel image of so many bytes that is to be deployed on a worker core of
+    /// a node that is a PC: the bytes from `at` on, whole words of 64 bits, each piece in its turn
+    /// (docs/files.md). One image comes at a time. `invalid`: it is no image, or one with another
+    /// ABI than the node. `not found`: it is not the next piece.
+    #[stl_k(allow(operator, peer))]
+    async fn take_image(
+        &self,
+        core: u16,
+        bytes: u64,
+        at: u64,
+        #[range(1..=49152)] piece: Bytes<'_>,
+    ) -> CallResult<()>;
+
+    /// Renews a worker core in the same way, but with another kernel image: on a hosted node the
+    /// file of this name that a program of the node's machine has handed to it, on a PC what has
+    /// come in pieces and has this digest. Gives the image's name. `invalid`: the file is no image,
+    /// or one with another ABI than the node. `failed`: it ended at once, and the core runs its
+    /// former image again, as it does by itself if the image fails in its first ten seconds.
     #[stl_k(reply = "image", allow(operator, peer))]
     async fn deploy(
         &self,

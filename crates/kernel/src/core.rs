@@ -29,6 +29,7 @@ use crate::client::Client;
 use crate::config::Config;
 use crate::device::Devices;
 use crate::executor::{Executor, Join};
+use crate::images::Upload;
 use crate::input::Input;
 use crate::leave::Leaving;
 use crate::lines::Lines;
@@ -106,6 +107,8 @@ pub struct Inner<M: Machine> {
     pub(crate) sampling: Sampling<M>,
     ended: Cell<Option<Outcome>>,
     pub(crate) leaving: Leaving,
+    /// A kernel image that comes, for another core.
+    pub(crate) upload: RefCell<Option<Upload<M>>>,
 }
 
 impl<M: Machine> Inner<M> {
@@ -226,6 +229,7 @@ impl<M: Machine> Core<M> {
             sampling: Sampling::new(tick),
             ended: Cell::new(None),
             leaving: Leaving::default(),
+            upload: RefCell::default(),
         }));
         // Memory of the last incarnation may be somebody else's once this one has said that it is
         // there: until then its disks must have forgotten what they were to do with it.
@@ -234,6 +238,9 @@ impl<M: Machine> Core<M> {
             // Formatted before any other core's first pass.
             let pool = core.pool().map(Pool::memory);
             manager.borrow_mut().open_for_business(&core.machine, pool);
+            if core.machine.generation() != Generation::FIRST {
+                core.recover_images();
+            }
         }
         core.bar_policy();
         core.start_services();

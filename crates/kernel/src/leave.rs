@@ -16,7 +16,7 @@ use crate::core::Core;
 const LOOK: Duration = Duration::from_millis(1);
 
 /// How long the next incarnation may take to begin, and a core that stays to say so.
-const BEGINNING: Duration = Duration::from_secs(10);
+pub(crate) const BEGINNING: Duration = Duration::from_secs(10);
 
 /// How long it is waited until others have claimed the buffers of the last answers.
 const CLAIMING: Duration = Duration::from_millis(50);

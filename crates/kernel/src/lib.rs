@@ -30,6 +30,7 @@ pub mod core;
 mod device;
 pub mod executor;
 mod filter;
+mod images;
 mod input;
 pub mod ip;
 mod leave;

@@ -18,6 +18,7 @@ use nile_abi::call::UserSlot;
 use nile_abi::{CoreId, EndpointId, Generation, PageSize, Status};
 use nile_memory::MemoryKind;
 use nile_order::SortedSet;
+use nile_platform::image_memory::Change;
 use nile_platform::{
     CorePhase, Grant, Handoff, Line, Machine, Manager as _, NodeDescription, NodePhase, WakeMode,
 };
@@ -320,6 +321,21 @@ impl<M: Machine> Manager<M> {
             board.set_driver(line, Some(core));
         }
         Ok(Reply::Done)
+    }
+
+    /// Keeps memory of an image, which a core has entered in its tables without holding it.
+    pub fn keep_image(&mut self, grant: Grant) -> Result<(), Status> {
+        self.memory.keep(grant)
+    }
+
+    /// Frees it: no core's tables have it any more.
+    pub fn drop_image(&mut self, grant: Grant) -> Result<(), Status> {
+        self.memory.drop_kept(grant)
+    }
+
+    /// Changes what the tables of a core that is away have of its image; all of it or nothing.
+    pub fn change_image(&mut self, core: CoreId, change: &Change) -> Result<(), Status> {
+        self.memory.exchange(core, change)
     }
 
     /// Clears a grant and enters it in the tables of `cores`; all of it or nothing.

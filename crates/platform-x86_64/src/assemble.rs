@@ -75,6 +75,8 @@ pub struct Found<'a> {
     pub devices: &'a Devices,
     /// What there is to give to domains; the seats are still to be taken.
     pub supervised: Option<Supervised>,
+    /// The page below 1 MiB in which cores begin; none of a domain's.
+    pub start_page: PhysAddr,
     /// How the node is made, if it is a domain.
     pub domain: Option<DomainEntry>,
 }
@@ -169,6 +171,7 @@ pub unsafe fn assemble(mut found: Found<'_>) -> Result<&'static mut Node, Assemb
         guard: taken.guard,
         pool: taken.pool,
         supervised: found.supervised,
+        start_page: found.start_page,
         domain: found.domain,
         command_line,
         module,
@@ -326,9 +329,16 @@ fn build_spaces(
         let slots = core::array::from_fn(|_| upper.next().expect("addresses have no end"));
         space::add_slots(&space, &mut memory, slots);
         ingredients.map(&mut space, &mut memory, &mut pool, private)?;
-        let (root, heap_bytes) = (space.root(), private.heap.bytes);
+        let entry = CoreEntry {
+            apic: *apic,
+            roles: *roles,
+            root: space.root(),
+            slots,
+            heap_bytes: private.heap.bytes,
+            private: private.small,
+        };
         // A node has at most as many cores as an entry list has room for.
-        let _ = entries.push(CoreEntry { apic: *apic, roles: *roles, root, slots, heap_bytes });
+        let _ = entries.push(entry);
     }
     Ok(entries)
 }

@@ -53,8 +53,6 @@ pub struct Supervised {
     pub seats: Frames,
     /// For the ledger.
     pub ledger: Frames,
-    /// The page below 1 MiB in which cores begin.
-    pub start_page: PhysAddr,
     /// Where every core sees its local APIC.
     pub local_apic: PhysAddr,
 }
@@ -239,6 +237,7 @@ unsafe fn build(order: &'static Order) -> Result<&'static Node, NotBuilt> {
         started: supervisor.started,
         devices: &Devices::default(),
         supervised: None,
+        start_page: PhysAddr(0),
         domain: Some(DomainEntry { is_guarded: plan.is_guarded, ..order.domain }),
     };
     // SAFETY: the caller's promise: this is the boot space, and the memory is nobody's.
@@ -465,7 +464,7 @@ impl Domains for NodeManager {
         let cores: Vec<ApicId, MAX_CORES> = cores.iter().filter_map(named).collect();
         // SAFETY: these are no cores of this node; the supervisor has decided that nobody needs
         // what they do.
-        unsafe { parking.park(&cores, supervised.start_page, &apic, &self.node().clock) }
+        unsafe { parking.park(&cores, self.node().start_page, &apic, &self.node().clock) }
     }
 
     fn scrub(&self, memory: Grant) {

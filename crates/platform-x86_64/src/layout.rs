@@ -33,8 +33,9 @@
 //!
 //! The image's linker script places its parts and names their ends ([`image`]): code and data of
 //! the boot path linked where they are loaded, from 1 MiB on, behind a page that is the way into a
-//! core's space; everything else linked [`KERNEL_BASE`] higher; each part in whole pages; `.data` and `.bss` in 2 MiB of addresses of
-//! their own; and room for a second copy of `.data`, the pristine one.
+//! core's space; everything else linked [`KERNEL_BASE`] higher; each part in whole pages; `.data`
+//! and `.bss` in 2 MiB of addresses of their own; and room for a second copy of `.data`, the
+//! pristine one. A core may have another image's parts instead ([`crate::images`]).
 
 use core::ops::Range;
 

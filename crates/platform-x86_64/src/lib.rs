@@ -35,7 +35,8 @@
 //! * Parts of the machine that are nodes of their own: [`domain`]; what keeps each to its part:
 //!   [`guard`].
 //! * A core's own: [`layout`], [`space`], [`node`], [`heap`], [`private`], [`local`].
-//! * The end of an incarnation: [`fault`], [`restart`], [`ledger`].
+//! * The end of an incarnation: [`fault`], [`restart`], [`ledger`]; another image for the next one:
+//!   [`images`].
 //! * What the kernel sees: [`machine`].
 //! * Devices of the board: [`acpi`], [`apic`], [`clock`], [`timer`], [`calendar`], [`serial`],
 //!   [`power`]; [`cpu`] for what the processor can do, [`entropy`] and

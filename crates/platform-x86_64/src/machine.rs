@@ -1,27 +1,24 @@
-//! [`Machine`] and [`Manager`]: what the kernel sees of all this.
+//! [`Machine`]: what the kernel sees of all this. What the managing core may do besides is in
+//! `manager`.
 
+mod manager;
 mod not_opened;
 mod timers;
 
 use alloc::boxed::Box;
 use alloc::format;
-use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::fmt;
 use core::hint;
-use core::sync::atomic::Ordering;
 use core::time::Duration;
 
 use nile_abi::call::UserSlot;
 use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, Role, Status, VirtAddr};
-use nile_memory::paging::Mapping;
-use nile_memory::{AddressSpace, MemoryMap, PhysicalMemory, TablePool};
 use nile_platform::domains::{Bridge, LoopInterface};
 use nile_platform::{
-    AttachError, Attack, Board, CorePhase, Disk, Domains, Fault, Gate, Grant, Handoff, Interface,
-    Line, Machine, Manager, Misbehave, NodeDescription, Outcome, Seated, Sleeper, Step,
-    Tables, TimerSource, Tried, WakeMode,
+    AttachError, Attack, Board, CorePhase, Disk, Fault, Gate, Grant, Interface, Line, Machine,
+    Misbehave, Seated, Sleeper, TimerSource, Tried, WakeMode,
 };
 use nile_ring::{PoolMemory, Region, Signal, Sleep};
 
@@ -34,17 +31,16 @@ use crate::disk::{Controller, DiskEntry};
 use crate::network::{InterfaceEntry, VirtioNet};
 use crate::node::{Frames, Node, region};
 use crate::pci::msix;
-use crate::smp::Parking;
-use crate::tables::{TableFrames, ZeroingWindow};
 use crate::user::UserHalf;
 use crate::vector::Vector;
 use crate::virtio::registers::MESSAGE;
 use crate::virtio::{Device, DeviceRegisters};
 use crate::{
-    attacks, checksum, devices, domain, entropy, interrupts, layout, lines, local, power,
-    privileged, restart, samples, serial, space, start, timer, user,
+    attacks, checksum, devices, domain, entropy, interrupts, layout, lines, privileged, restart,
+    samples, serial, space, timer, user,
 };
 
+pub use manager::NodeManager;
 use not_opened::NotOpened;
 
 /// Grants of more pages than this are forgotten by forgetting everything.
@@ -78,7 +74,7 @@ impl Core {
         board: &'static Board,
         apic: LocalApic,
     ) -> Core {
-        let manager = (id == CoreId::BOOT).then_some(NodeManager { node });
+        let manager = (id == CoreId::BOOT).then_some(NodeManager::new(node));
         let [opened, disks_opened, pooled] = [const { Cell::new(false) }; 3];
         Core { id, generation, node, board, apic, manager, opened, disks_opened, pooled }
     }
@@ -458,140 +454,6 @@ impl Sleeper for Core {
             timer::clear_deadline();
         }
         user::turn::forget_signal();
-    }
-}
-
-/// The node's management, on the core that has it.
-pub struct NodeManager {
-    node: &'static Node,
-}
-
-impl NodeManager {
-    /// The node.
-    pub(crate) fn node(&self) -> &'static Node {
-        self.node
-    }
-
-    /// Parked cores, and this core's interrupt controller, unless the node is a domain.
-    pub(crate) fn parking(&self) -> Option<(Parking, LocalApic)> {
-        if self.node.domain.is_some() {
-            return None;
-        }
-        // SAFETY: the managing core of any other node has what they share in its space for ever.
-        let parking = unsafe { Parking::at(layout::SHARED_BASE) };
-        Some((parking, local::get()?.apic))
-    }
-
-    /// The page tables as the managing core sees them.
-    pub(crate) fn tables(&self) -> TableFrames {
-        // SAFETY: the page-table window is in this core's space for ever and shows these frames.
-        // Two values of this exist at most: the kernel's, and one for the entry of the zeroing
-        // window, which the kernel's never names.
-        unsafe { TableFrames::new(self.node.tables, layout::TABLES_BASE) }
-    }
-
-    fn describe(&self) -> NodeDescription {
-        let node = self.node;
-        let started = ("cores", node.cores_started.load(Ordering::Acquire));
-        let mut last = Instant::START;
-        let mut step = |(name, tsc): (&'static str, u64)| {
-            let end = node.clock.at(tsc);
-            let micros = end.as_nanos() / 1000 - last.as_nanos() / 1000;
-            last = end;
-            Step { name, micros }
-        };
-        let steps = node.steps.iter().map(|(step, tsc)| (step.name(), *tsc));
-        NodeDescription {
-            machine: node.machine.name().to_string(),
-            image_bytes: node.image_bytes,
-            memory: MemoryMap::from_claims(&node.memory),
-            facts: node.facts.iter().map(|fact| fact.to_string()).collect(),
-            steps: steps.chain([started]).map(&mut step).collect(),
-        }
-    }
-}
-
-impl Manager for NodeManager {
-    type Tables = TableFrames;
-
-    const SHARED_BASE: VirtAddr = layout::SHARED_BASE;
-
-    fn huge_base(&self) -> Option<VirtAddr> {
-        self.node.features.huge_pages.then_some(layout::HUGE_BASE)
-    }
-
-    /// The boot path leaves no value behind, only what it wrote to memory: frame records and
-    /// tables. So the first incarnation recovers its state like any later one.
-    fn handoff(&self) -> Handoff<TableFrames> {
-        let node = self.node;
-        let words = node.words.iter().map(|frames| {
-            // SAFETY: the records are in the managing core's space for ever, and reached as
-            // atomics only.
-            unsafe { region(*frames, layout::SHARED_BASE) }
-        });
-        let physical = PhysicalMemory::recover(words)
-            .expect("the boot path wrote the records, and each store leaves them whole");
-
-        let mut memory = self.tables();
-        let ids = (0u16..).map(CoreId);
-        let spaces: Vec<AddressSpace> =
-            ids.zip(&node.cores).map(|(id, core)| AddressSpace::recover(id, core.root)).collect();
-        let (pool, retired) = TablePool::recover(&mut memory, &[node.pool.as_extent()], &spaces)
-            .expect("the boot path built the tables, and each store leaves them whole");
-        let upper_tables = (node.tables.bytes - node.pool.bytes) / PageSize::Small.bytes();
-        let tables = Tables { memory, pool, spaces, upper_tables, retired };
-        Handoff { node: self.describe(), physical, tables }
-    }
-
-    fn zero(&self, grant: Grant) {
-        let tables = self.tables();
-        let root = self.node.core(CoreId::BOOT).root;
-        let window = ZeroingWindow::find(&tables, root)
-            .expect("the managing core's space is built with the window");
-        // SAFETY: by the trait's contract nobody uses the frames; this is the core's own space.
-        unsafe { window.zero(&tables, frames_of(grant)) }
-    }
-
-    /// A domain's is not what whoever started the machine waits for.
-    fn report(&self, document: &str) {
-        if self.node.domain.is_none() {
-            serial::report(document);
-        }
-    }
-
-    fn call_back(&self, core: CoreId) {
-        if self.node.domain.is_some() {
-            return domain::ask_in(self.node, core);
-        }
-        let board = self.node.board();
-        let record = board.record(core);
-        let Some((parking, apic)) = self.parking() else { return };
-        if record.phase() == CorePhase::Away {
-            let start = start::beginning(self.node, core);
-            // SAFETY: the space was built for this core, which has left it or is about to.
-            unsafe { parking.call_back(&start, record.generation(), &apic) }
-        }
-    }
-
-    fn is_gone(&self, core: CoreId) -> bool {
-        let is_parked = |(parking, _): (Parking, _)| parking.is_parked(self.node.core(core).apic);
-        self.node.domain.is_some() || self.parking().is_some_and(is_parked)
-    }
-
-    fn lose(&self, core: CoreId) -> Result<(), Status> {
-        domain::lose(self.node, core)
-    }
-
-    fn mappings(&self, line: Line) -> Option<Vec<Mapping>> {
-        self.node.mappings(line)
-    }
-
-    fn domains(&self) -> Option<&dyn Domains> {
-        self.node.supervised.as_ref().map(|_| self as &dyn Domains)
-    }
-
-    fn power_off(&self, outcome: Outcome) {
-        power::off(outcome.into())
     }
 }
 

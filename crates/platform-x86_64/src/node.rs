@@ -25,6 +25,7 @@ use crate::devices;
 use crate::disk::{DiskEntry, MAX_DISKS};
 use crate::domain::{DomainEntry, Supervised};
 use crate::guard;
+use crate::images::choice::CHOICE_BYTES;
 use crate::layout;
 use crate::network::{InterfaceEntry, MAX_INTERFACES};
 use crate::power::Power;
@@ -119,6 +120,8 @@ pub struct CoreEntry {
     pub slots: SlotRoots,
     /// Bytes of its heap.
     pub heap_bytes: u64,
+    /// What else it has for itself, as [`crate::space`] divides it.
+    pub private: Frames,
 }
 
 /// Where the regions that cores share are, in one run of frames.
@@ -136,6 +139,8 @@ pub struct SharedPlaces {
     pub page: Frames,
     /// A control region a core.
     pub controls: Frames,
+    /// Which image each core has.
+    pub images: Frames,
     /// [`Node`] and the texts that it points at.
     pub node: Frames,
 }
@@ -160,9 +165,10 @@ impl SharedPlaces {
         let records = place(cores * RECORD_BYTES);
         let page = place(NODE_BYTES);
         let controls = place(cores * CONTROL_BYTES);
+        let images = place(cores * CHOICE_BYTES);
         let node = place(size_of::<Node>() + texts);
         let all = Frames { start, bytes: next.0 - start.0 };
-        SharedPlaces { all, bells, receivers, records, page, controls, node }
+        SharedPlaces { all, bells, receivers, records, page, controls, images, node }
     }
 
     /// The record of `core`.
@@ -247,6 +253,8 @@ pub struct Node {
     pub pool: Frames,
     /// What there is to give to domains, if this node supervises its machine.
     pub supervised: Option<Supervised>,
+    /// The page below 1 MiB in which cores begin; none of a domain's.
+    pub start_page: PhysAddr,
     /// How it was made, if it is a domain.
     pub domain: Option<DomainEntry>,
     /// What its guard stands on, if it has one.
@@ -326,6 +334,7 @@ mod tests {
                 places.records,
                 places.page,
                 places.controls,
+                places.images,
                 places.node,
             ];
             let mut next = places.all.start;

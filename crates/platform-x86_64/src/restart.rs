@@ -4,7 +4,10 @@
 //! its space again as it did when it first started ([`crate::space`]). What survives is what
 //! others know of it: its record, its place among the channels, the frames it was given, and its
 //! [`crate::ledger`].
+//!
+//! A core whose image is on trial does not begin again with that ([`crate::images`]).
 
+use nile_abi::CoreId;
 use nile_platform::{CorePhase, Fault};
 
 use crate::ledger::Ledger;
@@ -12,7 +15,8 @@ use crate::local::{self, Local};
 use crate::node::Node;
 use crate::power::{self, Ending};
 use crate::private::Private;
-use crate::{layout, privileged, serial, space};
+use crate::vector::Vector;
+use crate::{images, layout, privileged, serial, space};
 
 static NODE: Private<Option<&'static Node>> = Private::new(None);
 
@@ -29,6 +33,13 @@ pub fn core(fault: Fault) -> ! {
     let (Some(local), Some(node)) = (local::get(), NODE.get()) else {
         power::off(Ending::Failure);
     };
+    if images::is_on_trial(node, local.core, local.clock.now()) {
+        // The managing core has this one begin with the image that it ran before.
+        local.record.set_phase(CorePhase::Away);
+        local.apic.send_fixed(node.core(CoreId::BOOT).apic, Vector::SIGNAL);
+        // SAFETY: nothing of this incarnation runs any more; its buffers are the next one's.
+        unsafe { space::leave() }
+    }
     // SAFETY: `local` says which core this is, and it is only installed in its own space.
     let ledger = unsafe { Ledger::of(local.core) };
     if !ledger.end(local.clock.now()) {

@@ -18,6 +18,7 @@
 //! | its control region                   | rw-             | rw-               |        |
 //! | receiver map, the node's page        | r--             | rw-               | r--    |
 //! | the node                             | r--             | r--               | r--    |
+//! | which image each core has            | r--             | rw-               | r--    |
 //! | tables; records of frames            |                 | rw-, r-- (guarded); rw- |  |
 //! | guard's page, ledger (a guarded domain's) | r--        | r--               | r--    |
 //! | local APIC; I/O APICs                | rw-; no; r-- (guarded) | rw-; rw-   |        |
@@ -49,9 +50,6 @@ use crate::node::{Frames, SharedPlaces};
 use crate::pci::Registers;
 use crate::tables::TableFrames;
 use crate::timer::shared::Shared;
-
-/// Bytes of the guard's page.
-const GUARD_BYTES: u64 = PageSize::Small.bytes();
 
 #[cfg(freestanding)]
 core::arch::global_asm!(
@@ -106,19 +104,60 @@ pub unsafe fn enter(core: u64, node: VirtAddr, root: PhysAddr, stack_top: VirtAd
 
 /// Bytes of private memory that a core has besides its heap.
 pub fn private_bytes() -> u64 {
-    parts(CoreId::BOOT).iter().map(|(span, _)| layout::bytes(span)).sum()
+    parts(CoreId::BOOT).iter().map(layout::bytes).sum()
 }
 
 /// Where the ledger is in that memory: it must be zero when the core first starts.
 pub const LEDGER_OFFSET: u64 = 0;
 
-/// What a core has privately, besides its heap, and what may be done with it; in the order in
-/// which it lies in the core's frames.
-fn parts(core: CoreId) -> Vec<(Span, Permissions)> {
+/// What a core has privately, besides its heap; in the order in which it lies in the core's frames.
+fn parts(core: CoreId) -> Vec<Span> {
     let own = [layout::ledger(core), image::descriptors(), image::private(), layout::stack(core)];
     let mut parts = Vec::from(own);
     parts.extend((0..IST_STACKS).map(|index| layout::ist(core, index)));
-    parts.into_iter().map(|span| (span, Permissions::READ_WRITE)).collect()
+    parts
+}
+
+/// Where each of these is.
+fn places(core: CoreId, frames: Frames) -> impl Iterator<Item = (Span, Frames)> {
+    let mut offset = 0;
+    parts(core).into_iter().map(move |span| {
+        let part = frames.part(offset, layout::bytes(&span));
+        offset += part.bytes;
+        (span, part)
+    })
+}
+
+fn is_of_image(span: &Span) -> bool {
+    [image::descriptors(), image::private()].contains(span)
+}
+
+/// What the tables of a core have of the image that the machine was booted with, but for the way in
+/// and a domain's page of the guard. `frames` are the core's private ones, without its heap; if it
+/// is guarded, it only reads its descriptors.
+pub fn own_image(core: CoreId, frames: Frames, is_guarded: bool) -> Vec<Mapping> {
+    let whole = |span: Span| {
+        let frames = Frames { start: image::physical(span.start), bytes: layout::bytes(&span) };
+        (span, frames)
+    };
+    let mut all = Vec::from([
+        (whole(image::text()), Permissions::READ_EXECUTE),
+        (whole(image::rodata()), Permissions::READ),
+        (whole(image::pristine()), Permissions::READ),
+        (whole(image::shared()), Permissions::READ_WRITE),
+    ]);
+    if !is_guarded {
+        all.push((whole(image::guard()), Permissions::READ));
+    }
+    for (span, frames) in places(core, frames).filter(|(span, _)| is_of_image(span)) {
+        let is_kept = is_guarded && span == image::descriptors();
+        let permissions = if is_kept { Permissions::READ } else { Permissions::READ_WRITE };
+        all.push(((span, frames), permissions));
+    }
+    let cover = |((span, frames), permissions): ((Span, Frames), Permissions)| {
+        Mapping::cover(span.start, frames.start, frames.bytes, PageSize::Large, permissions)
+    };
+    all.into_iter().flat_map(cover).collect()
 }
 
 /// What every space is made of.
@@ -209,29 +248,19 @@ impl Ingredients<'_> {
     ) -> Result<(), MapError> {
         let core = space.core();
         let manages = core == CoreId::BOOT;
+        own_image(core, private.small, self.guard.is_some())
+            .into_iter()
+            .try_for_each(|mapping| space.map(memory, pool, mapping))?;
         let mut map = |at: VirtAddr, frames: Frames, permissions: Permissions| {
             Mapping::cover(at, frames.start, frames.bytes, PageSize::Large, permissions)
                 .try_for_each(|mapping| space.map(memory, pool, mapping))
         };
 
-        for (span, permissions) in [
-            (image::gate(), Permissions::READ_EXECUTE),
-            (image::text(), Permissions::READ_EXECUTE),
-            (image::rodata(), Permissions::READ),
-            (image::pristine(), Permissions::READ),
-            (image::shared(), Permissions::READ_WRITE),
-        ] {
-            let start = image::physical(span.start);
-            map(span.start, Frames { start, bytes: layout::bytes(&span) }, permissions)?;
-        }
-
-        let mut offset = 0;
-        for (span, permissions) in parts(core) {
-            let is_kept = self.guard.is_some() && span == image::descriptors();
-            let permissions = if is_kept { Permissions::READ } else { permissions };
-            let bytes = layout::bytes(&span);
-            map(span.start, private.small.part(offset, bytes), permissions)?;
-            offset += bytes;
+        let gate = image::gate();
+        let way_in = Frames { start: image::physical(gate.start), bytes: layout::bytes(&gate) };
+        map(gate.start, way_in, Permissions::READ_EXECUTE)?;
+        for (span, frames) in places(core, private.small).filter(|(span, _)| !is_of_image(span)) {
+            map(span.start, frames, Permissions::READ_WRITE)?;
         }
         let heap = layout::heap(core, private.heap.bytes);
         map(heap.start, private.heap, Permissions::READ_WRITE)?;
@@ -244,6 +273,7 @@ impl Ingredients<'_> {
         share(self.shared.receivers, or_read(manages))?;
         share(self.shared.page, or_read(manages))?;
         share(self.shared.node, Permissions::READ)?;
+        share(self.shared.images, or_read(manages))?;
         if let Some(buffers) = self.buffers {
             share(buffers, Permissions::READ_WRITE)?;
         }
@@ -266,9 +296,9 @@ impl Ingredients<'_> {
         if self.timers.has_comparator(core) {
             map(layout::HPET, page(self.timers.hpet), Permissions::DEVICE)?;
         }
-        let own_page = Frames { start: image::physical(image::guard().start), bytes: GUARD_BYTES };
-        let guard = self.guard.map_or(own_page, |guard| guard.page());
-        map(image::guard().start, guard, Permissions::READ)?;
+        if let Some(guard) = self.guard {
+            map(image::guard().start, guard.page(), Permissions::READ)?;
+        }
         if self.guard.is_some()
             && let Some(ledger) = self.ledger
         {

@@ -154,7 +154,6 @@ fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, St
             memory: give(&mut memory, keeps, reach).ok_or(StartError::NothingToGive)?,
             seats: Frames { start: PhysAddr(0), bytes: 0 },
             ledger: Frames { start: PhysAddr(0), bytes: 0 },
-            start_page,
             local_apic: platform.local_apic,
         }),
         None => None,
@@ -203,6 +202,7 @@ fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, St
         started,
         devices: &devices,
         supervised,
+        start_page,
         domain: None,
     };
     // SAFETY: this is the boot path, and `memory_map` leaves out all that is in use.

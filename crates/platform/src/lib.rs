@@ -14,6 +14,7 @@
 //! * [`user`]: [`User`], how a core runs a package.
 //! * [`interface`], [`disk`], [`TimerSource`], [`domains`]: what a machine gives of its devices and
 //!   lets a supervisor do, as `nile-device` says.
+//! * [`image_memory`]: [`ImageMemory`], such images where they lie in the node's memory.
 //! * [`misbehave`]: [`Misbehave`], what scenarios do wrong on purpose. The kernel uses none of it.
 //! * [`attack`]: what a domain tries against others, for scenarios, too.
 //! * [`turn`]: [`Loop`], the kernel as a machine that steps it sees it.
@@ -28,6 +29,7 @@ pub mod attack;
 pub mod board;
 pub mod cause;
 pub mod handoff;
+pub mod image_memory;
 pub mod images;
 pub mod load;
 pub mod machine;
@@ -41,6 +43,7 @@ pub use attack::{Attack, Target, Tried};
 pub use board::{Board, NodePhase};
 pub use cause::Cause;
 pub use handoff::{Handoff, NodeDescription, Step, Tables};
+pub use image_memory::ImageMemory;
 pub use images::{Image, Images};
 pub use load::Load;
 pub use machine::{AttachError, CONTROL_BYTES, Machine, Manager, Outcome, Sleeper, WakeMode};

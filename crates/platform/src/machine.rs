@@ -11,7 +11,9 @@ use nile_abi::{CoreId, Generation, ImageRefused, Instant, PhysAddr, Status, Virt
 use nile_memory::paging::{Mapping, TableMemory};
 use nile_ring::{PoolMemory, Region, Signal, Sleep};
 
-use crate::{Board, Disk, Domains, Grant, Handoff, Interface, Line, Seated, TimerSource, User};
+use crate::{
+    Board, Disk, Domains, Grant, Handoff, ImageMemory, Interface, Line, Seated, TimerSource, User,
+};
 
 /// How a sleeping core of this machine is woken (NewtOS 2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -253,7 +255,8 @@ pub trait Manager {
     /// says that it is to be. One that is not away is not disturbed.
     fn call_back(&self, core: CoreId);
 
-    /// Whether a core that says that it is away has left its tables alone, too.
+    /// Whether a core has left its tables alone, and does nothing: it has said that it is away, or
+    /// has failed before it began.
     fn is_gone(&self, core: CoreId) -> bool {
         let _ = core;
         true
@@ -291,6 +294,12 @@ pub trait Manager {
     /// Takes back an [image](Manager::load_image) that a core has yet to run.
     fn unload_image(&self, core: CoreId) {
         let _ = core;
+    }
+
+    /// The images of the node's cores, if they lie in its memory: what is loaded then has come in
+    /// pieces before, and the name of its file is its own.
+    fn images(&self) -> Option<&dyn ImageMemory> {
+        None
     }
 
     /// What this node, which supervises its machine, may do to it; `None` if it has all of its

@@ -220,6 +220,31 @@ pub trait Node {
     /// Takes back an [image](Node::load_image) that a core has yet to run.
     fn unload_image(&self, _core: CoreId) {}
 
+    /// Takes a piece of an image of `bytes` bytes that is to be [loaded](Node::load_image) for a
+    /// core, where images come so and not as files: the bytes from `at` on, each piece in its turn,
+    /// in whole words of 64 bits. The first begins with the image's
+    /// [head](nile_abi::IMAGE_HEAD). The name of what has come whole is its
+    /// [digest](nile_abi::ImageDigest). `NoFile` if this is not the next piece. On the core that
+    /// manages the node alone.
+    fn take_image(
+        &self,
+        _core: CoreId,
+        _bytes: u64,
+        _at: u64,
+        _piece: &[u8],
+    ) -> LocalFuture<'static, Result<(), ImageRefused>> {
+        Box::pin(async { Err(ImageRefused::Stays) })
+    }
+
+    /// Has a core that is away begin its next incarnation with the image that was
+    /// [loaded](Node::load_image) for it, and waits until that runs, or its former one if that
+    /// failed. On the core that manages the node alone. Fails as
+    /// [`call_back_core`](Node::call_back_core), and with `NoTables`; then the core begins as it
+    /// was.
+    fn begin_image(&self, core: CoreId) -> NodeFuture<()> {
+        self.call_back_core(core)
+    }
+
     /// The core that drives the device of a line; `None` if there is no such device.
     fn driver_of(&self, line: Line) -> Option<CoreId>;
 

@@ -22,6 +22,7 @@ use nile_abi::{CoreId, PageSize, PhysAddr, Status, VirtAddr};
 use nile_memory::paging::{MapError, Mapping, Page, Permissions, Retired, TableMemory};
 use nile_memory::{PhysicalMemory, TablePool};
 use nile_order::{SortedMap, SortedSet};
+use nile_platform::image_memory::Change;
 use nile_platform::user::Access;
 use nile_platform::{Grant, Tables};
 use nile_ring::Region;
@@ -348,17 +349,35 @@ impl<T: TableMemory> Memory<T> {
         from: CoreId,
         to: CoreId,
     ) -> Result<(), Status> {
+        let entered = self.enter_all(to, mappings);
+        self.forget(mappings, if entered.is_ok() { from } else { to });
+        entered
+    }
+
+    /// Takes pages out of the tables of a core and enters others, perhaps in the same places; the
+    /// core has no translation, as it is away. All of it or nothing.
+    pub fn exchange(&mut self, core: CoreId, change: &Change) -> Result<(), Status> {
+        self.forget(&change.from, core);
+        let entered = self.enter_all(core, &change.to);
+        if entered.is_err() {
+            self.forget(&change.to, core);
+            // What they take was there a moment ago.
+            self.enter_all(core, &change.from)?;
+        }
+        entered
+    }
+
+    fn enter_all(&mut self, core: CoreId, mappings: &[Mapping]) -> Result<(), Status> {
         let Tables { memory, pool, spaces, .. } = &mut self.tables;
-        let space = spaces.get_mut(to.index()).ok_or(Status::NotFound)?;
+        let space = spaces.get_mut(core.index()).ok_or(Status::NotFound)?;
         let entered = mappings.iter().try_for_each(|mapping| space.map(memory, pool, *mapping));
-        self.forget_device(mappings, if entered.is_ok() { from } else { to });
         entered.map_err(|error| match error {
             MapError::NoTables => Status::NoTables,
             _ => Status::Failed,
         })
     }
 
-    fn forget_device(&mut self, mappings: &[Mapping], core: CoreId) {
+    fn forget(&mut self, mappings: &[Mapping], core: CoreId) {
         let retired = take_out(&mut self.tables, core, mappings.iter().copied());
         let Tables { memory, pool, spaces, .. } = &mut self.tables;
         let Some(space) = spaces.get_mut(core.index()) else { return };

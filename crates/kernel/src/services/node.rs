@@ -323,13 +323,27 @@ impl<M: Machine> Node for CoreHost<M> {
     }
 
     fn load_image(&self, core: CoreId, file: u64) -> Result<u64, ImageRefused> {
-        self.0.machine.manager().ok_or(ImageRefused::Stays)?.load_image(core, file)
+        self.0.load_image(core, file)
     }
 
     fn unload_image(&self, core: CoreId) {
-        if let Some(manager) = self.0.machine.manager() {
-            manager.unload_image(core);
-        }
+        self.0.unload_image(core);
+    }
+
+    fn take_image(
+        &self,
+        core: CoreId,
+        bytes: u64,
+        at: u64,
+        piece: &[u8],
+    ) -> LocalFuture<'static, Result<(), ImageRefused>> {
+        let (own, piece) = (self.0.clone(), Vec::from(piece));
+        Box::pin(self.0.spawn(async move { own.take_image(core, bytes, at, &piece).await }))
+    }
+
+    fn begin_image(&self, core: CoreId) -> NodeFuture<()> {
+        let own = self.0.clone();
+        whole(&self.0, async move { own.begin_image(core).await })
     }
 
     fn driver_of(&self, line: Line) -> Option<CoreId> {

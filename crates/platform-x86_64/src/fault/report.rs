@@ -1,16 +1,18 @@
 //! What is printed about a fault: where and why, every register, the calls that led there.
 //!
 //! Lines of the form `  #N 0xADDRESS` are addresses of code; the launcher adds the names from the
-//! image's symbols.
+//! image's symbols. Lines of a core that runs another image end in that image's name, as it has
+//! other symbols ([`crate::images`]).
 
 use core::array;
 use core::fmt::{self, Write};
 use core::ops::Range;
 
-use nile_abi::{CoreId, VirtAddr};
+use nile_abi::VirtAddr;
 use nile_platform::Fault;
 
 use super::backtrace::Backtrace;
+use crate::images;
 use crate::interrupts::Frame;
 use crate::layout;
 use crate::local::Local;
@@ -53,7 +55,7 @@ fn write(
         )?,
     }
     registers(out, frame, fault)?;
-    backtrace(out, local.core, frame)
+    backtrace(out, local, frame)
 }
 
 /// What was tried, from a page fault's error code (Intel SDM volume 3, 4.7).
@@ -91,8 +93,10 @@ fn registers(out: &mut Console, frame: &Frame, fault: &Fault) -> fmt::Result {
     Ok(())
 }
 
-fn backtrace(out: &mut Console, core: CoreId, frame: &Frame) -> fmt::Result {
-    writeln!(out, "  #0 {:#018x}", frame.rip)?;
+fn backtrace(out: &mut Console, local: &Local, frame: &Frame) -> fmt::Result {
+    let core = local.core;
+    let of = Of(images::name(local.node, core));
+    writeln!(out, "  #0 {:#018x}{of}", frame.rip)?;
     let stacks: [Range<VirtAddr>; layout::IST_STACKS + 1] = array::from_fn(|index| match index {
         0 => layout::stack(core),
         interrupt => layout::ist(core, interrupt - 1),
@@ -102,9 +106,21 @@ fn backtrace(out: &mut Console, core: CoreId, frame: &Frame) -> fmt::Result {
     let read = |at: VirtAddr| unsafe { (at.0 as *const u64).read_volatile() };
     let callers = Backtrace::new(VirtAddr(frame.rbp), code, &stacks, read);
     for (number, address) in callers.enumerate() {
-        writeln!(out, "  #{} {:#018x}", number + 1, address.0)?;
+        writeln!(out, "  #{} {:#018x}{of}", number + 1, address.0)?;
     }
     Ok(())
+}
+
+/// Which image an address is of, if not of the machine's.
+struct Of(u64);
+
+impl fmt::Display for Of {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => Ok(()),
+            image => write!(f, " of image {image:016x}"),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -118,5 +134,12 @@ mod tests {
         assert_eq!((access(0x3), refusal(0x3)), ("write to", "not allowed"));
         assert_eq!((access(0x11), refusal(0x11)), ("execution of", "not allowed"));
         assert_eq!(refusal(0x9), "damaged tables");
+    }
+
+    #[test]
+    fn an_address_of_another_image_says_so() {
+        use alloc::string::ToString;
+        assert_eq!(Of(0).to_string(), "");
+        assert_eq!(Of(0xab).to_string(), " of image 00000000000000ab");
     }
 }

@@ -1,4 +1,30 @@
-//! Kernel images, and what they have to agree on so that cores of one node can run them.
+//! Kernel images that cores run in place of the one that the machine was booted with (NileOS paper,
+//! IV: a core "may even get a different kernel image").
+//!
+//! An image is one that a machine can be booted with. A core has its text, constants, pristine data
+//! and statics at the addresses that they are linked at, over frames of its own, in place of the
+//! frames that the loader filled. What cores share stays: the way into a space (`space.s`), the
+//! shared page, the guard's page. So an image has to agree with the node's on what that is, which
+//! its [`ABI`] says.
+//!
+//! The tables of a core are changed while it is parked (`smp.s`). Its image is on trial for its
+//! first ten seconds: a core whose incarnation ends in that time is parked again, by itself or,
+//! before it has handlers of its own, by those of the way in. Then the managing core enters what
+//! the core had before, as it does for one that hangs before it runs, which it resets.
+//!
+//! * [`head`]: what an image says about itself.
+//! * [`choice`]: which image each core has, in memory that the managing core's next incarnation
+//!   finds again.
+//! * `manager`: what the managing core does with that.
+
+pub mod choice;
+pub mod head;
+mod manager;
+
+use nile_abi::{CoreId, Instant};
+
+use crate::node::Node;
+use choice::Choice;
 
 /// A number for what images have to agree on: see `build.rs`.
 pub const ABI: u64 = number(env!("NILE_ABI"));
@@ -8,4 +34,14 @@ const fn number(text: &str) -> u64 {
         Ok(number) => number,
         Err(_) => panic!("the build script gives a number"),
     }
+}
+
+/// The image that a core runs, by its name; zero: the one that the machine was booted with.
+pub fn name(node: &Node, core: CoreId) -> u64 {
+    Choice::of(node, core).name()
+}
+
+/// Whether a core's image is on trial.
+pub fn is_on_trial(node: &Node, core: CoreId, now: Instant) -> bool {
+    Choice::of(node, core).is_on_trial(now)
 }

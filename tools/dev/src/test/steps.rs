@@ -282,8 +282,9 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "jobs",
-        what: "jobs from the command line, right, refused, interrupted, waiting for each other",
-        command: "cargo test --test command jobs:: -- --skip jobs::faults:: --test-threads 1",
+        what: "jobs from the command line, right, refused, interrupted, while kernels are replaced",
+        command: "cargo test --test command -- jobs:: images:: --skip jobs::faults:: \
+                  --skip long:: --test-threads 1",
         needs: &[Need::Qemu],
         lane: Lane::Waits,
         ..STEP
