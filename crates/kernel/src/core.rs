@@ -157,6 +157,11 @@ impl<M: Machine> Inner<M> {
         self.devices.disks(&self.machine)
     }
 
+    /// Whether none of them has a request under way.
+    pub(crate) fn disks_are_drained(&self) -> bool {
+        self.devices.are_drained()
+    }
+
     /// The file that another program of this machine has handed to the node under this name.
     pub(crate) fn file(&self, name: u64) -> Option<Rc<DrivenDisk>> {
         self.devices.file(&self.machine, name)

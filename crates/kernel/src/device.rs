@@ -64,6 +64,12 @@ impl Devices {
             || self.files.borrow().iter().any(|(_, file)| file.is_ready())
     }
 
+    /// Whether no disk has a request under way.
+    pub fn are_drained(&self) -> bool {
+        self.disks.get().into_iter().flatten().all(|disk| disk.is_idle())
+            && self.files.borrow().iter().all(|(_, file)| file.is_idle())
+    }
+
     /// Wakes the tasks that devices have something for; whether there was one.
     pub fn turn(&self, machine: &impl Machine) -> bool {
         let mut found = false;

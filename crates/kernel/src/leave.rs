@@ -124,12 +124,13 @@ impl<M: Machine> Core<M> {
     }
 
     /// Whether this core leaves and has nothing under way: nothing that came was not looked at,
-    /// or not answered, and each answer has been taken, with its buffers.
+    /// or not answered; each answer has been taken, with its buffers, and no disk has any.
     pub(crate) fn may_leave(&self) -> bool {
         if !self.leaving.0.get() {
             return false;
         }
-        if self.client.packages() > 0 || !self.services.is_drained() {
+        let is_drained = self.services.is_drained() && self.disks_are_drained();
+        if self.client.packages() > 0 || !is_drained {
             self.leaving.1.set(None);
             return false;
         }
