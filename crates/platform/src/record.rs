@@ -529,12 +529,15 @@ impl<'a> Record<'a> {
     }
 
     /// Whether an incarnation has ended as planned; of the last 64, which is more than anybody has
-    /// to do with.
+    /// to do with. So has one that is away, whether its number is that of the one which left or,
+    /// as on machines that count ahead, of one that has yet to begin.
     pub fn has_left(&self, generation: Generation) -> bool {
         let now = self.generation();
         let since = now.0.wrapping_sub(generation.0);
-        let has_ended = since > 0 || self.phase() == CorePhase::Away;
-        has_ended && since < u64::BITS && self.load(PLANNED_ENDS) & bit_of(generation) != 0
+        if since == 0 {
+            return self.phase() == CorePhase::Away && self.fault() == Some(Fault::LEFT);
+        }
+        since < u64::BITS && self.load(PLANNED_ENDS) & bit_of(generation) != 0
     }
 
     /// Says why this incarnation ends. The kind is written last: a reader that sees it sees all.

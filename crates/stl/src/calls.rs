@@ -111,19 +111,19 @@ impl Calls {
     }
 
     /// Every call to `callee` ends that is to its incarnation `last` or to one before: as `why`
-    /// says, which is asked about each.
+    /// says, which is asked about each, and told whom it is to.
     pub(crate) fn end_all(
         &self,
         callee: CoreId,
         last: Generation,
-        why: impl Fn(CallId) -> CallError,
+        why: impl Fn(CallId, Generation) -> CallError,
     ) {
         let mut ended = Vec::new();
         let is_over = |call: &Request<Waiting>| call.context.callee == callee && call.peer <= last;
         ended.extend(self.table.borrow_mut().take_if(is_over));
-        for Request { message, context: Waiting { answer, .. }, .. } in ended {
+        for Request { message, peer, context: Waiting { answer, .. }, .. } in ended {
             let id = message.payload().try_into().map_or(0, u64::from_le_bytes);
-            answer.give(Err(why(CallId(id))));
+            answer.give(Err(why(CallId(id), peer)));
         }
     }
 }

@@ -95,13 +95,15 @@ impl Stl {
     /// call to it ends as `why` says.
     pub fn link_lost(&self, core: CoreId, why: Status) {
         let error = CallError::new(why, "the link to the core is lost");
-        self.core.calls.end_all(core, Generation(u32::MAX), |_| error.clone());
+        self.core.calls.end_all(core, Generation(u32::MAX), |_, _| error.clone());
     }
 
     /// A core's incarnation has ended. What it had called here is cancelled.
     pub fn peer_ended(&self, core: CoreId, generation: Generation, end: PeerEnd) {
         self.core.serving.cancel_all(core);
-        self.core.calls.end_all(core, generation, |call| match end {
+        self.core.calls.end_all(core, generation, |call, to| match end {
+            // It was made when that one's end was known: nobody has looked at it.
+            _ if to < generation => CallError::new(Status::Gone, "the core has left"),
             PeerEnd::By(culprit) if culprit == call => {
                 CallError::new(Status::Panicked, "the method ended its core, which restarts")
             }

@@ -80,4 +80,10 @@ fn each_of_the_last_ends_is_known_for_itself() {
         assert_eq!(record.has_left(Generation(number)), is_planned(number), "{number} is away");
     }
     assert!(!record.has_left(Generation(3)), "nobody knows of that any more");
+    // It has left, and the next one has its number already.
+    record.set_fault(Fault::LEFT);
+    record.set_generation(Generation(200));
+    assert!(record.has_left(Generation(199)) && record.has_left(Generation(200)));
+    record.set_phase(CorePhase::Running);
+    assert!(!record.has_left(Generation(200)));
 }
