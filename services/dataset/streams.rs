@@ -32,8 +32,10 @@ const MOST_STRANGE: usize = 64;
 /// The most drafts at a time.
 const MOST_DRAFTS: usize = 1024;
 
-/// Above these bits the number of a draft says on which of its core's disks it is.
+/// Above these bits the number of a draft says on which of its core's disks it is; between them, of
+/// which incarnation of its core: the store's own numbers begin anew with each.
 const DISK_BITS: u32 = 60;
+const LIFE_BITS: u32 = 32;
 
 /// On which of its core's disks a draft is.
 pub fn disk_of(draft: u64) -> usize {
@@ -103,9 +105,16 @@ impl Streams {
         let host = keeper.stl.host();
         let writer = writer.map(|core| (core, host.generation_of(core)));
         let stream = Stream::begin(keeper, key, owner, writer, block_bytes)?;
-        let id = self.disk << DISK_BITS | stream.id.0;
+        let life = u64::from(host.generation_of(host.core()).0);
+        let id = self.number(life, stream.id.0);
         self.drafts.borrow_mut().insert(id, stream);
         Ok(id)
+    }
+
+    /// What others call a draft. Whoever has that of an earlier incarnation finds none.
+    fn number(&self, life: u64, id: u64) -> u64 {
+        let (life, id) = (life % (1 << (DISK_BITS - LIFE_BITS)), id % (1 << LIFE_BITS));
+        self.disk << DISK_BITS | life << LIFE_BITS | id
     }
 
     /// Ends what was left alone: by another node for long, or by a core that has ended.

@@ -121,8 +121,9 @@ pub enum Given {
 /// A run that an attempt reads, and who has it.
 #[derive(Clone, Copy, Debug)]
 pub struct RunAt {
-    /// Whose disk it is on.
+    /// Whose disk it is on, and of which output it is.
     pub from: WorkerId,
+    pub output: AttemptId,
     /// Where.
     pub entry: RunEntry,
 }
@@ -176,7 +177,7 @@ impl Gather {
         for entry in fetch.runs.into_iter().filter(|_| slice == 0) {
             self.bytes += entry.bytes;
             let number = self.runs.len() as u64;
-            self.runs.push(RunAt { from: fetch.from, entry });
+            self.runs.push(RunAt { from: fetch.from, output: fetch.piece.output, entry });
             ready.push_back(Given::Run(map, number, entry));
         }
         true

@@ -194,7 +194,7 @@ impl Engine {
         at: RunAt,
         index: u32,
     ) -> CallResult<(Buffer, usize)> {
-        let RunAt { from, entry } = at;
+        let RunAt { from, entry, .. } = at;
         let place = (nile_abi::CoreId(entry.store), entry.draft, entry.first + index);
         let own = self.peers.node();
         if from.node == own {

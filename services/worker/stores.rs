@@ -106,12 +106,18 @@ impl Stores {
         let others = nodes.iter().filter(|node| **node != own);
         let nodes = nodes.iter().filter(|node| **node == own).chain(others);
         let nodes = nodes.take_while(|_| is_wanted());
-        cluster::first(nodes, missing.clone(), async |node| {
+        let found = cluster::first(nodes, missing.clone(), async |node| {
             let stores = self.of(*node).await?;
             let ask = async |store: Rc<Store>| self.heed(ask(&store).await);
             cluster::first(stores, missing.clone(), ask).await
         })
-        .await
+        .await;
+        // The disk that has it may have gone to another core.
+        found.inspect_err(|error| {
+            if error.status == Status::NotFound {
+                self.forget();
+            }
+        })
     }
 
     /// All stores, those of this node first.
@@ -155,10 +161,17 @@ impl Stores {
 
     /// The store of a core of this node that has this draft.
     async fn with(&self, core: CoreId, draft: u64) -> CallResult<Rc<Store>> {
-        let here = self.here().await?;
-        let missing = || CallError::new(Status::NotFound, format!("{core} has no store any more"));
-        let has = |at: &Rc<Store>| at.place.core == core && at.disk == dataset::disk_of(draft);
-        here.into_iter().find(has).ok_or_else(missing)
+        let own = cluster::node(&self.stl);
+        let has = |at: &Rc<Store>| {
+            at.node == own && at.place.core == core && at.disk == dataset::disk_of(draft)
+        };
+        // A disk may have come to that core since it was asked who has stores.
+        for since in [Duration::MAX, Duration::ZERO] {
+            if let Some(found) = self.all(since).await?.into_iter().find(has) {
+                return Ok(found);
+            }
+        }
+        Err(CallError::new(Status::NotFound, format!("{core} has no store any more")))
     }
 
     /// The nodes that have stores, in the order of their numbers.

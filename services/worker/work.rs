@@ -10,7 +10,7 @@ use core::cell::RefCell;
 use nile_abi::Role;
 use nile_abi::Status;
 use nile_bosml::{Blob, Buffer};
-use nile_job::{Fault, Job, JobId, Kind, Split};
+use nile_job::{Fault, Job, JobId, Kind, Location, Split};
 use nile_stl::node::{from_call, left_by_packages};
 use nile_stl::{CallError, CallResult};
 
@@ -412,7 +412,15 @@ impl Engine {
         match read {
             // Where it is in the run nobody needs to know of blocks that are taken in order.
             Ok((buffer, bytes)) => Ok(self.block_for_package(buffer, bytes, 0, more)),
-            Err(error) => Err(self.fail_for(&attempt, Fault::Input, error)),
+            Err(error) => {
+                if error.status != Status::Busy {
+                    // A store that began anew, with its core, has no drafts any more.
+                    let location = Location { output: at.output, at: at.from };
+                    let by = attempt.id;
+                    self.with(attempt.job_id, |it, now| it.unreadable(now, location, by));
+                }
+                Err(self.fail_for(&attempt, Fault::Input, error))
+            }
         }
     }
 

@@ -16,8 +16,8 @@ use nile_bosml::Blob;
 use crate::worker::Action;
 use crate::{
     AttemptId, Batch, Bounds, End, Epoch, Failure, Fault, JobError, JobId, Kind, Location, Lost,
-    Order, Peer, Phase, PieceId, Plan, Refused, Session, Settings, Summary, TaskId, ToWorker, Work,
-    Worker, WorkerId,
+    Note, Order, Peer, Phase, PieceId, Plan, Refused, Session, Settings, Summary, TaskId, ToMaster,
+    ToWorker, Work, Worker, WorkerId,
 };
 use bench::{Bench, job, one_record, splits, worker_id};
 
@@ -207,6 +207,16 @@ fn no_more_than_the_next_slice_is_fetched() {
     let again = Location { output: AttemptId { number: 2, ..attempt(Kind::Map, 1) }, ..output(1) };
     worker.receive(now, orders(4, &[Order::Outputs(vec![again])]));
     assert_eq!(asked(&mut worker), [(1, 6), (1, 7)]);
+    // What was taken lies on a disk, and is not there any more.
+    worker.unreadable(now, output(0), by);
+    let told = core::iter::from_fn(|| worker.poll()).any(|action| match action {
+        Action::Send(_, ToMaster { notes, .. }) => {
+            let missing = Note::Missing { location: output(0), lack: crate::Lack::Gone };
+            notes.items.contains(&missing)
+        }
+        _ => false,
+    });
+    assert!(told, "the master has it made again");
 }
 
 #[test]

@@ -213,6 +213,15 @@ impl Worker {
         }
     }
 
+    /// Of an output whose piece was taken something cannot be read any more, as it was on a disk:
+    /// it is to be made again. The attempt `by` cannot go on without it, and fails after this.
+    pub fn unreadable(&mut self, now: Instant, location: Location, by: AttemptId) {
+        if matches!(&self.core, Core::Running(run) if run.attempt == by) {
+            self.lane.push(Note::Missing { location, lack: Lack::Gone });
+        }
+        self.flush(now);
+    }
+
     /// Asks for pieces, as many as may be open; says of which slices all have come.
     pub(super) fn fetch(&mut self, now: Instant) {
         let Core::Running(Run { attempt, gathering: Some(gathering), .. }) = &mut self.core else {
