@@ -63,6 +63,7 @@ pub fn system_calls(bytes: &[u8]) -> bool {
         wake_mode: None,
         packages: vec![(NAME, package)],
         disks: Vec::new(),
+        files: Vec::new(),
         faults: Faults::default(),
         limit: Duration::from_secs(30),
     };

@@ -8,6 +8,7 @@
 mod data;
 pub mod greedy;
 mod master;
+pub mod sorting;
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -53,6 +54,11 @@ pub struct Wanted {
 }
 
 impl Wanted {
+    /// A small job that nothing happens to.
+    fn small() -> Wanted {
+        Wanted::of(&Arguments::new(""))
+    }
+
     fn of(arguments: &Arguments<'_>) -> Wanted {
         Wanted {
             nodes: arguments.number("nodes", 1),

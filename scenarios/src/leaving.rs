@@ -94,22 +94,26 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
 /// Has this core offer a service.
 pub fn publish<M: Machine>(core: &Core<M>, service: &'static Registration) {
     let owner = core.clone();
-    core.spawn(async move {
-        let Some(make) = service.kernel else { return };
-        while let Err(error) = owner.stl().publish(service, make).await {
-            if error.status != Status::Dead {
-                return owner.machine().log(format_args!("no service: {error}"));
-            }
-            owner.sleep(Duration::from_millis(1)).await;
-        }
-    });
+    core.spawn(async move { published(&owner, service).await });
 }
 
-/// Whether there is somebody to call at each moment.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// The same, once that is done.
+pub async fn published<M: Machine>(core: &Core<M>, service: &'static Registration) {
+    let Some(make) = service.kernel else { return };
+    while let Err(error) = core.stl().publish(service, make).await {
+        if error.status != Status::Dead {
+            return core.machine().log(format_args!("no service: {error}"));
+        }
+        core.sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Whether there is somebody to call at each moment, and, if not, whether a core that has a call
+/// may fail.
+#[derive(Clone)]
 pub enum Who {
     Somebody,
-    MayBeNobody,
+    MayBeNobody { may_be_lost: Rc<Cell<bool>> },
 }
 
 /// What the callers have found.
@@ -117,6 +121,7 @@ pub enum Who {
 pub struct Calls {
     made: Cell<u64>,
     nobody: Cell<u64>,
+    lost: Cell<u64>,
     wrong: RefCell<Vec<String>>,
     is_over: Cell<bool>,
     callers: Cell<u64>,
@@ -128,7 +133,7 @@ impl Calls {
         let calls = Rc::new(Calls::default());
         calls.callers.set(callers);
         for _ in 0..callers {
-            core.spawn(call(core.clone(), calls.clone(), who));
+            core.spawn(call(core.clone(), calls.clone(), who.clone()));
         }
         calls
     }
@@ -145,6 +150,9 @@ impl Calls {
         if self.nobody.get() > 0 {
             findings.figure("nobody", self.nobody.get());
         }
+        if self.lost.get() > 0 {
+            findings.figure("lost_with_images", self.lost.get());
+        }
     }
 }
 
@@ -153,12 +161,20 @@ async fn call<M: Machine>(core: Core<M>, calls: Rc<Calls>, who: Who) {
     while !calls.is_over.get() {
         let number = calls.made.get();
         calls.made.set(number + 1);
+        if let Who::MayBeNobody { .. } = who {
+            // Others have a turn, too.
+            core.sleep(Duration::from_micros(number % 4 * 150)).await;
+        }
         let result = one(&core, number).await;
-        if who == Who::MayBeNobody && result.as_ref().is_err_and(is_nobody) {
-            calls.nobody.set(calls.nobody.get() + 1);
+        let error = result.as_ref().err();
+        if let (Who::MayBeNobody { may_be_lost }, Some(error)) = (&who, error)
+            && (is_nobody(error) || may_be_lost.get() && error.status == Status::Dead)
+        {
+            let counted = if is_nobody(error) { &calls.nobody } else { &calls.lost };
+            counted.set(counted.get() + 1);
             core.sleep(Duration::from_micros(200)).await;
         } else if !matches!(result, Ok(next) if next == number + 1) {
-            calls.wrong.borrow_mut().push(format!("call {number}: {result:?}"));
+            calls.wrong.borrow_mut().push(format!("call {number}, at {}: {result:?}", core.now()));
         }
     }
     calls.callers.set(calls.callers.get() - 1);

@@ -48,7 +48,7 @@
 //! | `stores`          | two disks have a store each, on one core or two, and move whole        |
 //! | `dataset-nodes`   | datasets come from another node whole, or leave nothing                |
 //! | `leaving`         | cores leave as planned and come back, and no call is lost              |
-//! | `shifting`        | cores leave, come and change roles at any moment, and no call is lost  |
+//! | `shifting`        | cores leave, come and change roles and images at any moment, under jobs |
 //! | `roles`           | a disk goes to another core and back; callers see the same disk        |
 //! | `graph`           | edges come in any order; ranks are no more wrong than they say        |
 //! | `graph-kept`      | what a graph has acknowledged is in, once, whenever its core ends      |
@@ -218,6 +218,8 @@ pub const PROGRAMS: [&str; 67] = [
     "system-call",
     "switch-cost",
 ];
+
+pub use shifting::File;
 
 /// What a node of the tests can be started for.
 pub struct Scenarios;

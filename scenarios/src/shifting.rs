@@ -1,8 +1,14 @@
-//! Cores leave, come back, begin anew and get other roles at any moment, as a seed draws it, while
-//! callers on the managing core call what the others have, by value and with buffers of the pool,
-//! and workers run packages. Two hands give the orders at once. Each call is answered, or there was
-//! nobody to make it to; a worker is left, whatever is ordered. In the end all cores run, none has
-//! failed, each disk is driven by a core that is for disks, and memory and buffers are back.
+//! Cores leave, come back, begin anew and get other roles and kernel images at any moment, as a
+//! seed draws it, while callers on the managing core call what the others have, by value and with
+//! buffers of the pool, workers run packages, and jobs sort what is on a disk. Two hands give the
+//! orders at once. Each call is answered, or there was nobody to make it to; a worker is left,
+//! whatever is ordered; what a core runs is what the node says. In the end all cores run, none has
+//! failed but by an image that was to, each disk is driven by a core that is for disks, what was
+//! sorted is right, and memory and buffers are back.
+//!
+//! * `images`: what cores run.
+
+mod images;
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -14,7 +20,8 @@ use core::time::Duration;
 use nile_abi::{CoreId, Role, RoleSet, Status};
 use nile_interfaces::core_manager::{CoreManagerClient, CoreRole};
 use nile_kernel::Core;
-use nile_platform::{CorePhase, Fault, Line, Machine};
+use nile_platform::Fault;
+use nile_platform::{CorePhase, Line, Machine};
 use nile_stl::node::{PackageLimits, PackageSource};
 use nile_stl::{CallError, CallResult, Start, Stl, service};
 
@@ -22,7 +29,11 @@ use crate::arguments::Arguments;
 use crate::calls;
 use crate::churn::{REST, come_to_rest};
 use crate::conduct::{Findings, conduct, conducts};
-use crate::leaving::{self, Calls, Who, publish, steady_on, until, was_not_begun};
+use crate::jobs::sorting::{Ended, Sorting};
+use crate::leaving::{self, Calls, Who, publish, published, steady_on, until, was_not_begun};
+use images::Deployed;
+
+pub use images::File;
 
 /// Who gives orders at once.
 const HANDS: u64 = 2;
@@ -34,24 +45,39 @@ const CALLERS: u64 = 3;
 const PATIENCE_MS: u32 = 5_000;
 
 /// The longest time between two orders, and how long a worker rests between two packages.
-const MOST_PAUSE_US: u64 = 3_000;
+const MOST_PAUSE_US: u64 = 6_000;
 const PACKAGE_REST: Duration = Duration::from_micros(300);
 
 /// How long services take to begin.
 const BEGINNING: Duration = Duration::from_millis(50);
 
+/// Numbers of each block that is sorted.
+const NUMBERS: u64 = 200;
+
+/// How long until the node names what is on its disks.
+const NAMING: Duration = Duration::from_secs(6);
+
+/// Longer than an image is on trial.
+const TRIAL: Duration = Duration::from_secs(11);
+
 /// How often it is looked what must hold at each moment.
 const LOOK: Duration = Duration::from_micros(100);
+
+/// The image that this incarnation was begun with.
+struct Begun(u64);
 
 /// What runs packages.
 pub struct Churn {
     stl: Stl,
+    begun: Option<Rc<Begun>>,
     goes_on: Cell<bool>,
 }
 
 impl Start for Churn {
     fn start(stl: &Stl) -> Churn {
-        Churn { stl: stl.clone(), goes_on: Cell::new(false) }
+        let missing = || Err(CallError::new(Status::NotFound, "it was not said"));
+        let begun = stl.shared(missing).ok();
+        Churn { stl: stl.clone(), begun, goes_on: Cell::new(false) }
     }
 }
 
@@ -68,6 +94,12 @@ impl Churn {
     #[stl_k(allow(operator, peer))]
     async fn run(&self) -> CallResult<u64> {
         run_package(&self.stl).await
+    }
+
+    /// The image that this core runs.
+    #[stl_k(reply = "image", allow(operator, peer))]
+    fn image(&self) -> u64 {
+        self.begun.as_ref().map_or(0, |begun| begun.0)
     }
 
     /// Runs one after the other from now on, for as long as this core is there.
@@ -107,20 +139,34 @@ struct Wanted {
     seed: u64,
     /// Whether cores are ended by force where they would begin anew as planned.
     by_force: bool,
+    /// How many of the node's [files](File) may be deployed.
+    files: u64,
+    /// Blocks of numbers that are sorted, time and again; none: none are.
+    blocks: u64,
 }
 
-/// Starts this core's part: so many `steps` of each hand, drawn from `seed`. With `force=1` what
-/// must hold does not.
+/// Starts this core's part: so many `steps` of each hand, drawn from `seed`; jobs sort so many
+/// `blocks`. With `force=1` what must hold does not. A machine that has the [files](File) says so,
+/// and with which `image` this core begins.
 pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     calls::serve(core);
     if !conducts(core) {
         publish(core, &leaving::REGISTRATION);
-        return publish(core, &REGISTRATION);
+        let (owner, image) = (core.clone(), arguments.number("image", 0));
+        core.spawn(async move {
+            let begun = owner.stl().shared(|| Ok(Rc::new(Begun(image))));
+            published(&owner, &REGISTRATION).await;
+            // The service has it now.
+            drop(begun);
+        });
+        return;
     }
     let wanted = Wanted {
         steps: arguments.number("steps", 12),
         seed: arguments.number("seed", 1),
         by_force: arguments.number("force", 0) == 1,
+        files: arguments.number("files", 0),
+        blocks: arguments.number("blocks", 0),
     };
     let core = core.clone();
     conduct(&core.clone(), "shifting", move |findings| async move {
@@ -142,62 +188,87 @@ impl Draw {
     }
 }
 
-/// An order that may be refused, as what others have ordered meanwhile does not go with it.
-fn allowed(findings: &Findings, what: &str, core: CoreId, result: CallResult<()>) {
-    let refused = [Status::Denied, Status::Dead, Status::Busy, Status::Invalid];
-    if let Err(CallError { status, message, .. }) = result {
-        let is_one = refused.contains(&status);
-        findings.check(is_one, format_args!("{what} {core}: {}, {message}", status.name()));
+/// What goes on in a run.
+struct Shifting<M: Machine> {
+    core: Core<M>,
+    findings: Findings,
+    wanted: Wanted,
+    others: Vec<CoreId>,
+    deployed: Rc<Deployed>,
+}
+
+impl<M: Machine> Clone for Shifting<M> {
+    fn clone(&self) -> Shifting<M> {
+        let Shifting { core, findings, wanted, others, deployed } = self;
+        let (core, findings) = (core.clone(), findings.clone());
+        let (others, deployed) = (others.clone(), deployed.clone());
+        Shifting { core, findings, wanted: *wanted, others, deployed }
     }
 }
 
-/// A core runs packages, if it is there and for that.
-async fn have_packages(findings: &Findings, stl: &Stl, core: CoreId, is_one: bool) {
-    let result = match ChurnClient::find_at(stl, core).await {
-        Ok(churn) if is_one => churn.run().await,
-        Ok(churn) => churn.go_on().await.map(|()| 0),
-        Err(error) => Err(error),
-    };
-    let is_well = match &result {
-        Ok(code) => *code == 0,
-        // Another one runs there; the core is no worker; it is away, or leaves.
-        Err(CallError { status: Status::Exists | Status::Denied | Status::NotFound, .. }) => true,
-        Err(error) => was_not_begun(error),
-    };
-    findings.check(is_well, format_args!("a package on {core}: {result:?}"));
-}
+impl<M: Machine> Shifting<M> {
+    /// An order that may be refused, as what others have ordered meanwhile does not go with it.
+    fn allowed(&self, what: &str, core: CoreId, result: CallResult<()>) {
+        let refused = [Status::Denied, Status::Dead, Status::Busy, Status::Invalid];
+        if let Err(CallError { status, message, .. }) = result {
+            let is_one = refused.contains(&status);
+            self.findings
+                .check(is_one, format_args!("{what} {core}: {}, {message}", status.name()));
+        }
+    }
 
-/// Gives orders.
-async fn order<M: Machine>(
-    core: Core<M>,
-    manager: CoreManagerClient,
-    findings: Findings,
-    wanted: Wanted,
-    mut draw: Draw,
-) {
-    let others: Vec<CoreId> = core.peers().filter(|it| *it != core.id()).collect();
-    for _ in 0..wanted.steps {
-        core.sleep(Duration::from_micros(draw.below(MOST_PAUSE_US))).await;
-        let other = others[draw.below(others.len() as u64) as usize];
-        let (what, result) = match draw.below(8) {
-            0 if wanted.by_force => ("end", manager.end_core(other.0).await),
-            0 => ("renew", manager.renew(other.0, PATIENCE_MS).await),
-            1 => ("away", manager.send_away(other.0, PATIENCE_MS).await),
-            2 => ("back", manager.call_back(other.0).await),
-            drawn @ (3 | 4) => {
-                have_packages(&findings, &core.stl(), other, drawn == 3).await;
-                continue;
-            }
-            _ => {
-                let roles = match draw.below(3) {
-                    0 => &[CoreRole::Worker][..],
-                    1 => &[CoreRole::Disk],
-                    _ => &[CoreRole::Disk, CoreRole::Worker],
-                };
-                ("assign", manager.assign(other.0, roles.into(), PATIENCE_MS).await)
-            }
+    /// A core runs packages, if it is there and for that.
+    async fn have_packages(&self, core: CoreId, is_one: bool) {
+        let result = match ChurnClient::find_at(&self.core.stl(), core).await {
+            Ok(churn) if is_one => churn.run().await,
+            Ok(churn) => churn.go_on().await.map(|()| 0),
+            Err(error) => Err(error),
         };
-        allowed(&findings, what, other, result);
+        let is_well = match &result {
+            Ok(code) => *code == 0,
+            // Another one runs there; the core is no worker; it is away, or leaves.
+            Err(CallError {
+                status: Status::Exists | Status::Denied | Status::NotFound, ..
+            }) => true,
+            Err(error) => was_not_begun(error) || self.deployed.may_be_lost(error),
+        };
+        self.findings.check(is_well, format_args!("a package on {core}: {result:?}"));
+    }
+
+    /// Gives orders.
+    async fn order(&self, manager: CoreManagerClient, mut draw: Draw) {
+        for _ in 0..self.wanted.steps {
+            self.core.sleep(Duration::from_micros(draw.below(MOST_PAUSE_US))).await;
+            let other = self.others[draw.below(self.others.len() as u64) as usize];
+            let (what, result) = match draw.below(11) {
+                0 if self.wanted.by_force => ("end", manager.end_core(other.0).await),
+                0 => ("renew", manager.renew(other.0, PATIENCE_MS).await),
+                1 => ("away", manager.send_away(other.0, PATIENCE_MS).await),
+                2 => ("back", manager.call_back(other.0).await),
+                drawn @ (3 | 4) => {
+                    self.have_packages(other, drawn == 3).await;
+                    continue;
+                }
+                5 | 6 => {
+                    let file = File::of(draw.below(self.wanted.files + 1));
+                    let _ = self.deployed.deploy(&manager, &self.findings, other, file).await;
+                    continue;
+                }
+                7 => {
+                    self.deployed.check(&self.core, &self.findings, other).await;
+                    continue;
+                }
+                _ => {
+                    let roles = match draw.below(3) {
+                        0 => &[CoreRole::Worker][..],
+                        1 => &[CoreRole::Disk],
+                        _ => &[CoreRole::Disk, CoreRole::Worker],
+                    };
+                    ("assign", manager.assign(other.0, roles.into(), PATIENCE_MS).await)
+                }
+            };
+            self.allowed(what, other, result);
+        }
     }
 }
 
@@ -234,12 +305,114 @@ async fn restore<M: Machine>(
     }
 }
 
+impl<M: Machine> Shifting<M> {
+    /// Both hands give orders until each has given all of its own, while jobs sort; gives how the
+    /// jobs ended.
+    async fn shift(&self, sorting: Option<&Sorting>) -> CallResult<Vec<Ended>> {
+        let (core, wanted) = (&self.core, self.wanted);
+        let busy = Rc::new(Cell::new(HANDS));
+        for hand in 0..HANDS {
+            let draw = Draw((wanted.seed * HANDS + hand + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let manager = CoreManagerClient::find(&core.stl()).await?;
+            let (own, busy) = (self.clone(), busy.clone());
+            core.spawn(async move {
+                own.order(manager, draw).await;
+                busy.set(busy.get() - 1);
+            });
+        }
+        let (own, is_busy) = (self.clone(), busy.clone());
+        core.spawn(async move {
+            while is_busy.get() > 0 {
+                own.look();
+                own.core.sleep(LOOK).await;
+            }
+        });
+        let mut ended = Vec::new();
+        if let Some(sorting) = sorting {
+            while busy.get() > 0 {
+                ended.push(sorting.run(ended.len() as u64).await?);
+            }
+        }
+        while busy.get() > 0 {
+            core.sleep(LOOK).await;
+        }
+        Ok(ended)
+    }
+
+    /// What holds at each moment: no core has failed but one that was to.
+    fn look(&self) {
+        for other in &self.others {
+            let fault = self.core.machine().board().record(*other).fault();
+            let is_well =
+                fault.is_none_or(|it| it == Fault::LEFT || self.deployed.is_meant(*other, it));
+            let now = self.core.now();
+            self.findings
+                .check(is_well, format_args!("core {other} has failed at {now}: {fault:?}"));
+        }
+    }
+
+    /// Cores that may run what fails are given what does not.
+    async fn settle(&self, manager: &CoreManagerClient) -> CallResult<()> {
+        let limit = self.core.now() + REST;
+        for other in self.deployed.may_fail() {
+            while self.is_worker(other)
+                && let Err(error) =
+                    self.deployed.deploy(manager, &self.findings, other, File::First).await
+            {
+                if self.core.now() > limit {
+                    return Err(error);
+                }
+                self.core.sleep(LOOK).await;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_worker(&self, core: CoreId) -> bool {
+        let roles = self.core.machine().board().record(core).roles();
+        roles == RoleSet::EMPTY.with(Role::Worker)
+    }
+
+    /// An image stays once its trial is over, however its core ends then, and not before.
+    async fn trials(&self, manager: &CoreManagerClient) -> CallResult<()> {
+        let Some(other) = self.others.iter().copied().find(|it| self.is_worker(*it)) else {
+            return Ok(());
+        };
+        let record = self.core.machine().board().record(other);
+        for (file, waits, then) in [
+            (File::First, true, File::First),
+            (File::Second, false, File::First),
+            (File::Second, true, File::Second),
+        ] {
+            self.deployed.deploy(manager, &self.findings, other, file).await?;
+            self.core.sleep(if waits { TRIAL } else { BEGINNING }).await;
+            let before = record.generation();
+            manager.end_core(other.0).await?;
+            let is_back = || record.generation() != before && record.phase() == CorePhase::Running;
+            let came = until(&self.core, is_back).await;
+            self.findings.check(came, format_args!("core {other} does not come back"));
+            steady_on(&self.core.stl(), other).await?;
+            self.deployed.runs(&self.core, &self.findings, other, then);
+            self.deployed.check(&self.core, &self.findings, other).await;
+        }
+        Ok(())
+    }
+}
+
 async fn check<M: Machine>(core: &Core<M>, findings: &Findings, wanted: Wanted) -> CallResult<()> {
     let (stl, board) = (core.stl(), core.machine().board());
     let manager = CoreManagerClient::find(&stl).await?;
     let others: Vec<CoreId> = core.peers().filter(|it| *it != core.id()).collect();
     for other in &others {
         steady_on(&stl, *other).await?;
+    }
+    let sorting = match wanted.blocks {
+        0 => None,
+        blocks => Some(Sorting::prepare(core, &others, blocks, NUMBERS).await?),
+    };
+    if sorting.is_some() {
+        // The node gives what is on its disks names, and keeps what that takes.
+        core.sleep(NAMING).await;
     }
     renew_all(&stl, &manager, &others).await?;
     // What services do when they begin is done.
@@ -248,42 +421,51 @@ async fn check<M: Machine>(core: &Core<M>, findings: &Findings, wanted: Wanted) 
     let memory = core.memory_statistics().await?;
     let free = core.pool().map(|pool| pool.free_buffers());
 
-    let calls = Calls::begin(core, CALLERS, Who::MayBeNobody);
-    let busy = Rc::new(Cell::new(HANDS));
-    for hand in 0..HANDS {
-        let draw = Draw((wanted.seed * HANDS + hand + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let manager = CoreManagerClient::find(&stl).await?;
-        let orders = order(core.clone(), manager, findings.clone(), wanted, draw);
-        let busy = busy.clone();
-        core.spawn(async move {
-            orders.await;
-            busy.set(busy.get() - 1);
-        });
-    }
-    while busy.get() > 0 {
-        look(core, findings, &others);
-        core.sleep(LOOK).await;
-    }
+    let deployed = Rc::new(Deployed::default());
+    let who = Who::MayBeNobody { may_be_lost: deployed.may_be_lost.clone() };
+    let calls = Calls::begin(core, CALLERS, who);
+    let (core, findings) = (core.clone(), findings.clone());
+    let own = Shifting { core, findings, wanted, others, deployed };
+    let Shifting { core, findings, others, deployed, .. } = &own;
+    let ended = own.shift(sorting.as_ref()).await?;
     let works = |it: &CoreId| {
         let record = board.record(*it);
         record.roles().contains(Role::Worker) && record.phase() != CorePhase::Away
     };
     findings.check(others.iter().any(works), format_args!("no worker is left"));
 
-    for other in &others {
+    for other in others {
         manager.call_back(other.0).await?;
-        let sum = steady_on(&stl, *other).await?.add(1, 0).await;
-        findings.check(matches!(sum, Ok(2)), format_args!("core {other} answers {sum:?}"));
     }
-    look(core, findings, &others);
+    own.look();
     for line in Line::all().filter(|line| line.is_disk()) {
         let Some(driver) = board.driver(line) else { continue };
         let is_for_it = board.record(driver).roles().contains(Role::Disk);
         findings.check(is_for_it, format_args!("{line} is driven by {driver}"));
     }
-    calls.end(core, findings).await;
     restore(core, &manager, &roles).await?;
-    renew_all(&stl, &manager, &others).await?;
+    own.settle(&manager).await?;
+    for other in others {
+        let sum = steady_on(&stl, *other).await?.add(1, 0).await;
+        findings.check(matches!(sum, Ok(2)), format_args!("core {other} answers {sum:?}"));
+        deployed.check(core, findings, *other).await;
+    }
+    calls.end(core, findings).await;
+    if wanted.files > 0 && wanted.seed % 4 == 1 {
+        // No package goes on without rest.
+        renew_all(&stl, &manager, others).await?;
+        own.trials(&manager).await?;
+    }
+    if let Some(sorting) = sorting {
+        findings.figure("jobs", ended.len() as u64);
+        let gone = |it: &Ended| u64::from(it.progress.counters.gone_workers);
+        findings.figure("gone", ended.iter().map(gone).sum());
+        for (time, ended) in (0..).zip(&ended) {
+            sorting.check(core, time, ended, findings).await?;
+        }
+        sorting.end(core, findings).await?;
+    }
+    renew_all(&stl, &manager, others).await?;
     let after = come_to_rest(core, memory, core.now() + REST).await?;
     let what = format_args!("memory was lost: {memory:?} before, {after:?} after");
     findings.check(memory == after, what);
@@ -292,14 +474,7 @@ async fn check<M: Machine>(core: &Core<M>, findings: &Findings, wanted: Wanted) 
     findings.check(are_back, format_args!("{:?} buffers are free, {free:?} before", left()));
     let generations = others.iter().map(|it| u64::from(board.record(*it).generation().0));
     findings.figure("generations", generations.sum());
+    findings.figure("images", deployed.done.get());
+    findings.figure("failed_images", deployed.failed.get());
     Ok(())
-}
-
-/// What holds at each moment: no core has failed.
-fn look<M: Machine>(core: &Core<M>, findings: &Findings, others: &[CoreId]) {
-    for other in others {
-        let (fault, now) = (core.machine().board().record(*other).fault(), core.now());
-        let is_well = fault.is_none_or(|it| it == Fault::LEFT);
-        findings.check(is_well, format_args!("core {other} has failed at {now}: {fault:?}"));
-    }
 }

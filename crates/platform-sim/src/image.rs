@@ -5,8 +5,11 @@
 use std::hash::Hasher;
 
 use fnv::FnvHasher;
-use nile_abi::ImageRefused;
+use nile_abi::{CoreId, ImageRefused};
 use nile_platform::images;
+
+use crate::machine::is_replaceable;
+use crate::state::State;
 
 /// What a file begins with.
 const MAGIC: &[u8; 8] = b"NILE-SIM";
@@ -42,6 +45,43 @@ pub(crate) fn of(file: &[u8]) -> Result<Image, ImageRefused> {
     hasher.write(file);
     let passes = u64::from_le_bytes(passes);
     Ok(Image { name: hasher.finish().max(1), body: (passes != u64::MAX).then_some(passes) })
+}
+
+/// What an incarnation of a core runs.
+#[derive(Default)]
+pub(crate) struct Running {
+    /// Whether it can be another image than the node's.
+    is_replaceable: bool,
+    /// After how many passes that fails, if it does.
+    fails_after: FailsAfter,
+}
+
+impl Running {
+    /// An incarnation begins: what it runs, and the name of that.
+    pub fn begin(state: &mut State, core: CoreId) -> (Running, u64) {
+        let (is_replaceable, now) = (is_replaceable(state, core), state.clock);
+        let image = is_replaceable.then(|| state.images.begin(core, now)).flatten();
+        let fails_after = image.as_ref().and_then(|image| image.body);
+        (Running { is_replaceable, fails_after }, image.map_or(0, |image| image.name))
+    }
+
+    /// Whether it makes a pass: it fails if not.
+    pub fn makes_a_pass(&mut self) -> bool {
+        let Some(left) = &mut self.fails_after else { return true };
+        let less = left.checked_sub(1);
+        *left = less.unwrap_or_default();
+        less.is_some()
+    }
+
+    /// The incarnation has failed: its image may have been on trial.
+    pub fn failed(&self, state: &mut State, core: CoreId) {
+        let now = state.clock;
+        let failed = self.is_replaceable.then(|| state.images.failed(core, now)).flatten();
+        if let Some(name) = failed {
+            let what = "failed while it was on trial; the core runs its former image again";
+            state.log.push(format!("[{now} {core}] image {name:016x} {what}"));
+        }
+    }
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@
 //! * [`machine`]: one core's view, what the kernel sees.
 //! * [`user`], `packages`: how a core runs a package, and what goes wrong with packages.
 //! * `network`: a node's interface; `neighbours`: nodes that show each other their pools.
+//! * [`image`]: what a core runs in place of the node's own image.
 //! * `disk`: a node's disks, and what is left of them when the power fails.
 //! * `memory`: the node's memory, with an emulated MMU for each core that checks every grant.
 //! * `timer`: what wakes a core at a moment: an exact timer, or a coarse one.
@@ -24,6 +25,7 @@
 
 pub mod cluster;
 mod disk;
+pub mod image;
 pub mod machine;
 mod memory;
 mod neighbours;

@@ -6,7 +6,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use nile_abi::call::UserSlot;
-use nile_abi::{CoreId, Generation, Instant, PhysAddr, Status, VirtAddr};
+use nile_abi::{
+    CoreId, Generation, ImageRefused, Instant, PhysAddr, Role, RoleSet, Status, VirtAddr,
+};
 use nile_platform::{
     AttachError, Board, Disk, Grant, Handoff, Interface, Line, Machine, Manager, Misbehave,
     Outcome, TimerSource, WakeMode,
@@ -14,6 +16,7 @@ use nile_platform::{
 use nile_ring::{PoolMemory, Region, Signal};
 
 use crate::disk::SimDisk;
+use crate::image;
 use crate::memory::{HUGE_BASE, SHARED_BASE, SharedTables};
 use crate::network::SimInterface;
 use crate::state::{Event, State};
@@ -34,6 +37,7 @@ pub(crate) struct Left;
 pub struct SimMachine {
     core: CoreId,
     generation: Generation,
+    image: u64,
     board: Board,
     state: Rc<RefCell<State>>,
     manager: Option<SimManager>,
@@ -45,12 +49,17 @@ pub struct SimManager {
 }
 
 impl SimMachine {
-    /// The view of `core`'s present incarnation.
-    pub(crate) fn new(state: &Rc<RefCell<State>>, core: CoreId) -> SimMachine {
+    /// The view of `core`'s present incarnation, which runs this image.
+    pub(crate) fn new(state: &Rc<RefCell<State>>, core: CoreId, image: u64) -> SimMachine {
         let board = state.borrow().board.clone();
         let generation = board.record(core).generation();
         let manager = (core == CoreId::BOOT).then(|| SimManager { state: state.clone() });
-        SimMachine { core, generation, board, state: state.clone(), manager }
+        SimMachine { core, generation, image, board, state: state.clone(), manager }
+    }
+
+    /// The image that this incarnation runs, by its name; zero: the node's own.
+    pub fn image(&self) -> u64 {
+        self.image
     }
 }
 
@@ -191,6 +200,12 @@ impl Machine for SimMachine {
     }
 }
 
+/// Whether a core can run another image than the node's: as on a hosted node, one that is a worker
+/// alone.
+pub(crate) fn is_replaceable(state: &State, core: CoreId) -> bool {
+    state.board.record(core).roles() == RoleSet::EMPTY.with(Role::Worker)
+}
+
 impl Misbehave for SimMachine {
     /// A simulated core has no addresses but its grants', and those are typed memory: every stray
     /// write is a fault.
@@ -247,6 +262,25 @@ impl Manager for SimManager {
         let mut state = self.state.borrow_mut();
         let now = state.clock;
         state.schedule(now, Event::CallBack { core });
+    }
+
+    fn image(&self, core: CoreId) -> u64 {
+        let state = self.state.borrow();
+        if is_replaceable(&state, core) { state.images.name(core) } else { 0 }
+    }
+
+    fn load_image(&self, core: CoreId, file: u64) -> Result<u64, ImageRefused> {
+        let state = &mut *self.state.borrow_mut();
+        if !is_replaceable(state, core) {
+            return Err(ImageRefused::Stays);
+        }
+        let file = usize::try_from(file).ok().and_then(|file| state.files.get(file));
+        let image = image::of(file.ok_or(ImageRefused::NoFile)?)?;
+        Ok(state.images.load(core, image, state.clock))
+    }
+
+    fn unload_image(&self, core: CoreId) {
+        self.state.borrow_mut().images.unload(core);
     }
 
     fn power_off(&self, outcome: Outcome) {

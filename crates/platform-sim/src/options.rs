@@ -28,6 +28,8 @@ pub struct Options {
     pub packages: Vec<(&'static str, Program)>,
     /// The node's disks.
     pub disks: Vec<DiskOptions>,
+    /// The files that are handed to the node, by number: [images](crate::image) for its cores.
+    pub files: Vec<Vec<u8>>,
     /// What goes wrong.
     pub faults: Faults,
     /// When a run that has not ended is called off, in virtual time.

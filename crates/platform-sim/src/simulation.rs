@@ -12,6 +12,7 @@ use nile_platform::{Cause, CorePhase, Fault, Hosting, Line, Loop, Outcome, Turn,
 use nile_ring::{Doorbell, Signal};
 
 use crate::disk::Contents;
+use crate::image::Running;
 use crate::machine::{Endless, Left, SimMachine};
 use crate::options::Options;
 use crate::state::{Event, State};
@@ -112,6 +113,7 @@ struct Core {
     bell: Doorbell,
     body: Option<Box<dyn Loop>>,
     status: Status,
+    image: Running,
 }
 
 /// Makes a core's loop, once for each incarnation.
@@ -157,7 +159,7 @@ impl<'a> Scheduler<'a> {
             board.record(id).set_hardware_id(u64::from(id.0));
             let bell = board.notifier().doorbells().of(id);
             let bell = bell.expect("the board has a doorbell for each of its cores");
-            Core { id, bell, body: None, status: Status::Down }
+            Core { id, bell, body: None, status: Status::Down, image: Running::default() }
         };
         let cores = board.core_ids().map(core).collect();
         for core in board.core_ids() {
@@ -422,8 +424,10 @@ impl<'a> Scheduler<'a> {
         state.board.begin(id);
         let generation = state.board.record(id).generation();
         state.note(id, Happening::Start, u64::from(generation.0));
+        let (image, name) = Running::begin(&mut state, id);
         drop(state);
-        let machine = SimMachine::new(&self.state, id);
+        self.cores[at].image = image;
+        let machine = SimMachine::new(&self.state, id, name);
         self.cores[at].body = Some((self.begin)(machine));
         let ready = self.state.borrow_mut().end_pass(id);
         self.cores[at].status = Status::Ready(ready);
@@ -443,6 +447,9 @@ impl<'a> Scheduler<'a> {
         let board = state.board.clone();
         let record = board.record(id);
         record.set_fault(Fault { kind, code: 0, at: 0, address: 0 });
+        if kind != Fault::PLANNED {
+            self.cores[at].image.failed(&mut state, id);
+        }
         let is_away = kind == Fault::PLANNED && board.record(CoreId::BOOT).is_away(id);
         record.set_phase(if is_away { CorePhase::Away } else { CorePhase::Restarting });
         record.set_generation(record.generation().next());
@@ -485,6 +492,9 @@ impl<'a> Scheduler<'a> {
             if state.packages.take_timer(id) {
                 state.interrupt(id, Cause::Timer);
             }
+        }
+        if !self.cores[at].image.makes_a_pass() {
+            return self.stop(at, Fault::PANIC);
         }
         let Some(body) = self.cores[at].body.as_mut() else { return };
         let turn = catch_unwind(AssertUnwindSafe(|| body.turn()));

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use nile_abi::{CoreId, Instant, Role};
 use nile_platform::{
-    Board, CONTROL_BYTES, Cause, Grant, LINES, Line, NodeDescription, Outcome, WakeMode,
+    Board, CONTROL_BYTES, Cause, Grant, Images, LINES, Line, NodeDescription, Outcome, WakeMode,
 };
 use nile_ring::{Doorbells, HeapPool, Region};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::disk::Drive;
+use crate::image::FailsAfter;
 use crate::memory::SimMemory;
 use crate::neighbours::Neighbours;
 use crate::network::Wire;
@@ -80,6 +81,9 @@ pub struct State {
     pub neighbours: Option<Neighbours>,
     /// The disks.
     pub drives: Vec<Drive>,
+    /// Files that were handed to the node, and what cores run of them.
+    pub files: Vec<Vec<u8>>,
+    pub images: Images<FailsAfter>,
     /// Whether a power failure has ended the node.
     pub power_failed: bool,
     pub description: NodeDescription,
@@ -138,6 +142,8 @@ impl State {
             wires: Vec::new(),
             neighbours: None,
             drives: options.disks.iter().enumerate().map(|(at, it)| Drive::new(at, it)).collect(),
+            files: options.files.clone(),
+            images: Images::default(),
             power_failed: false,
             description,
             reports: Vec::new(),

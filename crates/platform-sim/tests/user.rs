@@ -48,6 +48,7 @@ fn options(seed: u64, packages: &[(&'static str, Program)]) -> Options {
         wake_mode: None,
         packages: packages.to_vec(),
         disks: Vec::new(),
+        files: Vec::new(),
         faults: Faults::default(),
         limit: Duration::from_secs(100),
     }

@@ -19,7 +19,7 @@ use nile_platform_sim::{Misbehaviour, SimMachine, compute, misbehave, raw_call};
 use nile_scenarios::Scenarios;
 use nile_unruly::{AT_BYTES, Act, Acts, NOT_STOPPED, Span};
 
-pub use shifting::shifting;
+pub use shifting::{Control, shifting};
 
 /// Every package of the project: what `Options::packages` takes.
 pub const PACKAGES: [(&str, Program); 18] = [

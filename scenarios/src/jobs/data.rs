@@ -1,14 +1,15 @@
 //! The input of a job and its output, on the disks of all nodes.
 
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use nile_abi::{NodeId, Status};
 use nile_bosml::Bytes;
 use nile_interfaces::dataset::records::{Decider, Listed};
-use nile_interfaces::dataset::{DatasetClient, MOST_BYTES};
+use nile_interfaces::dataset::{DatasetClient, MOST_BYTES, NAMES};
 use nile_interfaces::registry::RegistryClient;
-use nile_job::Job;
+use nile_job::{Job, Part};
 use nile_stl::node::{Pool, in_call};
 use nile_stl::{CallError, CallResult, Place, Stl};
 
@@ -44,16 +45,17 @@ impl Data {
         for it in listed {
             let place = Place::from(it.found);
             match it.name.as_str() {
-                "dataset" => places.push(place),
+                name if NAMES.contains(&name) => places.push(place),
                 "probe" if probes.iter().all(|known| known.node != place.node) => {
                     probes.push(place);
                 }
                 _ => {}
             }
         }
-        places.sort_by_key(|place| place.node);
-        places.dedup_by_key(|place| place.node);
-        if places.len() < nodes || probes.len() < nodes {
+        // A core that drives several disks has a store for each.
+        places.sort();
+        let have_one = places.chunk_by(|one, other| one.node == other.node).count();
+        if have_one < nodes || probes.len() < nodes {
             return Err(missing("not all nodes have a store"));
         }
         let store = |place: Place| (place.node, DatasetClient::at(stl, place));
@@ -152,20 +154,45 @@ impl Data {
         Ok(found)
     }
 
+    /// Does with a job's parts what workers that are gone did not do any more: those that were
+    /// decided on are committed, and the others are not there.
+    pub async fn decide(&self, job: &Job, parts: &[Part]) -> CallResult<()> {
+        let is_open = |listed: &Listed| !listed.committed;
+        let open = self.output(job).await?.into_iter().filter(|(_, listed)| is_open(listed));
+        for (store, listed) in open {
+            let Listed { name, epoch, attempt, .. } = &listed;
+            let is_it = |part: &Part| {
+                let made = part.attempt.version();
+                made == Some(*attempt) && *name == part_name(job, part.attempt.task.index)
+            };
+            match parts.iter().any(is_it) {
+                true => store.confirm(name, *epoch, *attempt).await?,
+                false => store.remove(name, *epoch, *attempt).await?,
+            }
+        }
+        Ok(())
+    }
+
     /// The job's output is its input, sorted; it is removed.
     pub async fn check(&self, job: &Job, input: &Input, findings: &Findings) -> CallResult<()> {
         let (mut count, mut sum, mut last) = (0, 0u64, 0);
         // What the workers are told at the job's end they do a moment later.
+        let until = self.stl.host().now() + super::CLEARING;
         let all = loop {
             let all = self.output(job).await?;
             let wanted = job.reducers as usize * job.copies as usize;
             if all.len() == wanted && all.iter().all(|(_, listed)| listed.committed) {
                 break all;
             }
+            if self.stl.host().now() > until {
+                let all: Vec<&Listed> = all.iter().map(|(_, listed)| listed).collect();
+                let text = format!("the parts of the job are {all:?}");
+                return Err(CallError::new(Status::Timeout, text));
+            }
             super::pause(&self.stl).await;
         };
         for partition in 0..job.reducers {
-            let name = format!("{}/{partition}-of-{}", job.output, job.reducers);
+            let name = part_name(job, partition);
             let copies: Vec<_> = all.iter().filter(|(_, listed)| listed.name == name).collect();
             let is_right = copies.len() == job.copies as usize
                 && copies.iter().all(|(_, listed)| listed.epoch == job.id.0);
@@ -203,4 +230,8 @@ impl Data {
         findings.check(left == 0, format_args!("{left} parts are left"));
         Ok(())
     }
+}
+
+fn part_name(job: &Job, partition: u32) -> String {
+    format!("{}/{partition}-of-{}", job.output, job.reducers)
 }

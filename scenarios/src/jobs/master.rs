@@ -209,7 +209,13 @@ impl Driver {
         for (node, core) in &self.workers {
             let at = At { node: *node, core: *core };
             let identity = async { WorkerClient::find_at(&self.stl, at).await?.identity().await };
-            let Ok(identity) = identity.await else { continue };
+            let identity = match identity.await {
+                Ok(identity) => identity,
+                Err(_) => {
+                    self.see_gone(master, known, at);
+                    continue;
+                }
+            };
             let id = WorkerId {
                 node: NodeId(identity.node),
                 life: Generation(identity.life),
@@ -225,6 +231,16 @@ impl Driver {
             }
             known.push(id);
             master.join(host.now(), id);
+        }
+    }
+
+    /// Tells the master of a core of this node that it is not who it was.
+    fn see_gone(&self, master: &mut Master, known: &mut Vec<WorkerId>, at: At) {
+        let Ok(node) = self.stl.node() else { return };
+        let Some(state) = node.state_of(at.core).filter(|_| at.node == NodeId(0)) else { return };
+        let is_gone = |it: &WorkerId| self.at(*it) == at && it.generation != state.generation;
+        if let Some(place) = known.iter().position(is_gone) {
+            master.leave(self.stl.host().now(), known.swap_remove(place));
         }
     }
 

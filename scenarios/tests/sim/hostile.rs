@@ -40,6 +40,7 @@ where
         wake_mode: None,
         packages: vec![(PACKAGE, program)],
         disks: Vec::new(),
+        files: Vec::new(),
         faults: Faults::default(),
         limit: Duration::from_secs(60),
     };

@@ -30,6 +30,7 @@ fn options(seed: u64, cores: usize) -> Options {
         wake_mode: None,
         packages: Vec::new(),
         disks: Vec::new(),
+        files: Vec::new(),
         faults: Faults::default(),
         limit: Duration::from_secs(120),
     }

@@ -77,6 +77,7 @@ pub fn run_with<F>(
             wake_mode: None,
             packages: Vec::new(),
             disks: if at < disks { vec![disk] } else { Vec::new() },
+            files: Vec::new(),
             faults: Faults::default(),
             limit: Duration::from_secs(600),
         }

@@ -32,6 +32,7 @@ where
         wake_mode: None,
         packages: Vec::new(),
         disks: Vec::new(),
+        files: Vec::new(),
         faults: Faults::default(),
         limit: Duration::from_secs(60),
     };

@@ -131,6 +131,7 @@ impl Stage {
             wake_mode: None,
             packages: nile_sim::PACKAGES.into(),
             disks: if is_judge { Vec::new() } else { vec![disk] },
+            files: Vec::new(),
             faults: Faults { package_faults: self.plot.package_faults, ..Faults::default() },
             limit: LIMIT,
         }

@@ -39,6 +39,7 @@ fn simulated(options: &Boot) -> Result<Ran, Failure> {
         wake_mode: None,
         packages: nile_sim::PACKAGES.to_vec(),
         disks: disks(options)?,
+        files: Vec::new(),
         faults: Faults::default(),
         limit: options.limit,
     };

@@ -1,19 +1,21 @@
-//! `nile sim shifting`: one node whose cores leave, come back, begin anew and change roles at any
-//! moment, while calls and packages go on. The kernel runs in the simulator.
+//! `nile sim shifting`: one node whose cores leave, come back, begin anew and change roles and
+//! kernel images at any moment, while calls, packages and jobs go on. The kernel runs in the
+//! simulator.
 
 use nile_kernel::Report as NodeReport;
 use nile_platform_sim::Finished;
+use nile_sim::Control;
 use nile_simulations::{Figure, Options, Outcome, Report, Scenario, run_seeds};
 
 /// The scenario.
 pub const SCENARIO: Scenario = Scenario {
     name: "shifting",
-    about: "cores that leave, come and change roles at any moment, under calls and packages",
+    about: "cores that leave, come and change roles and images at any moment, under jobs",
     run,
 };
 
 fn run(options: &Options) -> Report {
-    run_seeds(SCENARIO.name, options, 1, |seed| match nile_sim::shifting(seed, false) {
+    run_seeds(SCENARIO.name, options, 1, |seed| match nile_sim::shifting(seed, Control::Nothing) {
         Ok(finished) => judge(&finished),
         Err(stuck) => Outcome { broken: Some(stuck.to_string()), ..Outcome::default() },
     })
@@ -36,10 +38,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cores_that_end_by_force_are_found_out() {
-        let broken = (1..=4).filter_map(|seed| judge(&nile_sim::shifting(seed, true).ok()?).broken);
-        let broken: Vec<String> = broken.collect();
-        assert!(broken.iter().any(|it| it.contains("has failed")), "{broken:?}");
+    fn what_goes_wrong_is_found_out() {
+        for (control, found) in
+            [(Control::Force, "has failed"), (Control::OwnImage, "runs 0, and not")]
+        {
+            let judged = |seed| judge(&nile_sim::shifting(seed, control).ok()?).broken;
+            let broken: Vec<String> = (1..=4).filter_map(judged).collect();
+            assert!(broken.iter().any(|it| it.contains(found)), "{broken:?}");
+        }
     }
 
     #[test]

@@ -244,7 +244,7 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "sim-shifting",
-        what: "cores that leave, come and change roles at any moment, 100 seeds",
+        what: "cores that leave, come and change roles and images at any moment, 100 seeds",
         command: "./nile sim shifting --runs 100",
         lane: Lane::Waits,
         ..STEP
@@ -521,7 +521,7 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "sim-shifting-long",
-        what: "cores that leave, come and change roles at any moment, 10,000 seeds",
+        what: "cores that leave, come and change roles and images at any moment, 10,000 seeds",
         command: "./nile sim shifting --runs 10000",
         ..LONG
     },
