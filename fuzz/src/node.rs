@@ -14,9 +14,9 @@ use nile_abi::{
 use nile_policy::{Manager, Parameters, Refusal, Scheduling, Statistics, SubjectState};
 use nile_stl::frame::{CallId, Header, MAX_DATA};
 use nile_stl::node::{
-    Buffer, CoreState, DeviceLine, DrivenInterface, Frame, Grant, Line, MOST_HERTZ, Member, Memory,
-    Node, NodeFuture, PackageLimits, PackageSource, Pool, PoolDisk, Region, RunningPackage,
-    Samples, TimerSource, TimerState,
+    Buffer, CoreState, DeviceLine, DrivenInterface, Frame, FromPackage, Grant, Line, MOST_HERTZ,
+    Member, Memory, Node, NodeFuture, PackageLimits, PackageSource, Pool, PoolDisk, Region,
+    RunningPackage, Samples, TimerSource, TimerState, ToPackage,
 };
 use nile_stl::{Host, LocalFuture, Place, Stl};
 
@@ -225,6 +225,14 @@ impl Node for TestNode {
         self.0.set(number);
         let frame = TestFrame { number, size, free: self.0.clone() };
         ready(Ok(Box::new(frame)))
+    }
+
+    fn accept_package(&self, _: u32) -> NodeFuture<Box<dyn FromPackage>> {
+        ready(Err(Status::NoTables))
+    }
+
+    fn open_package(&self, _: CoreId, _: u32, _: u32) -> NodeFuture<Box<dyn ToPackage>> {
+        ready(Err(Status::NotFound))
     }
 
     fn pool(&self) -> Option<Pool> {

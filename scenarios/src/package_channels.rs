@@ -3,8 +3,10 @@
 //! one of them ends, then one's core restarts; the other learns that, and in the end all memory is
 //! back. They open and close `many` channels each way, in less memory than all of these have.
 //! `package-channels-restart`: the management core restarts, and neither notices. With `beside=1`
-//! both are on one core, and a third one there gets nothing of what they have.
+//! both are on one core, and a third one there gets nothing of what they have; without it, one of
+//! them talks to a service of the other core's kernel, too.
 
+mod kernel;
 mod lasting;
 
 use alloc::format;
@@ -51,6 +53,11 @@ const LITTLE_MEMORY: u64 = 16 << 20;
 const SHARES: u64 = 1 << 32;
 /// Of two neighbours it is the one that speaks first.
 const LEADS: u64 = 1 << 33;
+
+/// At the other end is a service of a kernel.
+const WITH_KERNEL: u64 = 1 << 34;
+/// That is this one.
+const IS_KERNEL: u64 = 1 << 35;
 
 /// What makes the worker's kernel panic.
 const PANIC: u64 = u64::MAX;
@@ -156,6 +163,10 @@ async fn obey<M: Machine>(core: &Core<M>, talk: Rc<Talk<M>>, noted: Rc<Noted>) {
 
 /// Runs the package here to its end.
 async fn run<M: Machine>(core: &Core<M>, number: u64) -> Result<u64, Status> {
+    let other = number >> 8 & 0xffff;
+    if number & IS_KERNEL > 0 {
+        return kernel::act(core, number & 0xff, CoreId(other as u16)).await;
+    }
     let (shares, leads) = (number & SHARES > 0, number & LEADS > 0);
     let act = usize::try_from(number & 0xff).ok().and_then(|act| ACTS.get(act));
     let act = act.ok_or(Status::Invalid)?;
@@ -165,7 +176,8 @@ async fn run<M: Machine>(core: &Core<M>, number: u64) -> Result<u64, Status> {
         MANY => format!("{}", number >> 36),
         _ => String::from(if leads { "leads" } else { "" }),
     };
-    let argument = format!("{} {} {act} {what}", core.id().0, number >> 8 & 0xffff);
+    let kernel = if number & WITH_KERNEL > 0 { "k" } else { "" };
+    let argument = format!("{} {kernel}{other} {act} {what}", core.id().0);
     let calls = ServiceCalls::new(&core.stl());
     let mut limits = PackageLimits { shares, ..PackageLimits::default() };
     if number & 0xff == MANY {
@@ -192,9 +204,9 @@ impl<M: Machine> Party<M> {
         Ok(Party { core: worker, talk: Talk::start(core, worker, RUN).await? })
     }
 
-    async fn begin(&self, act: u64, other: CoreId, turn: u64) -> Result<(), Status> {
-        let shares = if other == self.core { SHARES | turn } else { 0 };
-        self.talk.tell(act | u64::from(other.0) << 8 | shares).await
+    async fn begin(&self, act: u64, other: CoreId, how: u64) -> Result<(), Status> {
+        let how = if other == self.core { SHARES | how } else { how & !LEADS };
+        self.talk.tell(act | u64::from(other.0) << 8 | how).await
     }
 
     async fn end(&self, act: u64, findings: &Findings) -> Result<(), Status> {
@@ -246,7 +258,13 @@ async fn check<M: Machine>(
     if first.core == second.core {
         beside_a_third(core, &first, &second, findings).await?;
     }
-    restart(core, &mut first, &mut second, findings).await?;
+    restart(core, &mut first, &mut second, [LEADS, 0], findings).await?;
+    if first.core != second.core {
+        for acts in [[EXCHANGE; 2], [LEAVE, STAY], [STAY, LEAVE], [PANICS, STAY]] {
+            with_kernel(&first, &second, acts, findings).await?;
+        }
+        restart(core, &mut first, &mut second, [WITH_KERNEL, IS_KERNEL], findings).await?;
+    }
     // The new incarnation takes part as the old one did.
     both(&first, &second, [EXCHANGE, EXCHANGE], findings).await?;
     let after = come_to_rest(core, before, core.now() + REST).await?;
@@ -268,6 +286,19 @@ async fn both<M: Machine>(
 ) -> Result<(), Status> {
     first.begin(acts[0], second.core, LEADS).await?;
     second.begin(acts[1], first.core, 0).await?;
+    first.end(acts[0], findings).await?;
+    second.end(acts[1], findings).await
+}
+
+/// The same between the first one's package and the second one's kernel.
+async fn with_kernel<M: Machine>(
+    first: &Party<M>,
+    second: &Party<M>,
+    acts: [u64; 2],
+    findings: &Findings,
+) -> Result<(), Status> {
+    first.begin(acts[0], second.core, WITH_KERNEL).await?;
+    second.begin(acts[1], first.core, IS_KERNEL).await?;
     first.end(acts[0], findings).await?;
     second.end(acts[1], findings).await
 }
@@ -300,12 +331,13 @@ async fn restart<M: Machine>(
     core: &Core<M>,
     first: &mut Party<M>,
     second: &mut Party<M>,
+    how: [u64; 2],
     findings: &Findings,
 ) -> Result<(), Status> {
     let record = core.machine().board().record(first.core);
     let shown = record.system_calls() + SHOWN;
-    first.begin(HOLD, second.core, LEADS).await?;
-    second.begin(STAY, first.core, 0).await?;
+    first.begin(HOLD, second.core, how[0]).await?;
+    second.begin(STAY, first.core, how[1]).await?;
     let limit = core.now() + PATIENCE;
     while record.system_calls() < shown && core.now() < limit {
         core.sleep(Duration::from_micros(100)).await;

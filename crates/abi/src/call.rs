@@ -30,7 +30,7 @@ use core::hint;
 use core::ptr::NonNull;
 
 use crate::{CoreId, Generation, Status, VirtAddr};
-pub use channel::{ChannelCall, ChannelPlace, Event};
+pub use channel::{ChannelCall, ChannelPlace, Event, KERNELS_TAGS, is_kernels};
 pub use keep::{KeepPlace, keep_wants, keep_word};
 pub use pool::{PoolCall, PoolHandle, PoolPlace};
 pub use slot::UserSlot;

@@ -180,6 +180,16 @@ impl<M: Machine> Outbound<M> {
         Ok(rest)
     }
 
+    /// Whether the receiver is gone.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.is_raised()
+    }
+
+    /// The core that sends.
+    pub(crate) fn core(&self) -> &Core<M> {
+        &self.core
+    }
+
     /// Whether the receiver has taken all that was sent, or is gone.
     pub(crate) fn is_drained(&self) -> bool {
         self.closed.is_raised() || self.sender.borrow().as_ref().is_none_or(Sender::is_drained)

@@ -26,6 +26,7 @@
 //! * [`notify`]: waking a receiver whichever way it waits.
 //! * [`pool`], [`buffer`]: buffers whose ownership travels in a message, or which others read where
 //!   they are; [`lent`]: buffers that a device has.
+//! * [`user`]: channels in the memory of packages.
 //! * [`requests`]: what was asked and is not answered yet.
 //!
 //! Anything read from shared memory is distrusted. The protocols are checked by loom
@@ -48,6 +49,8 @@ pub mod region;
 pub mod requests;
 pub mod sender;
 mod sync;
+#[cfg(not(loom))]
+pub mod user;
 
 pub use buffer::{Buffer, Handle, PoolId};
 pub use cell::{Message, PAYLOAD_BYTES, TooLong};

@@ -20,7 +20,7 @@ pub use nile_device::domains;
 pub use nile_device::{
     Domains, DrivenInterface, Gate, Grant, Interface, Line, LineState, Seated, TimerSource,
 };
-pub use nile_ring::{Buffer, Handle, Pool, PoolId};
+pub use nile_ring::{Buffer, Handle, Message, Pool, PoolId};
 
 pub use crate::pool_disk::{Moved, Moving, PoolDisk};
 use crate::{CallError, CallResult, LocalFuture, Stl};
@@ -49,6 +49,17 @@ pub trait Node {
     /// A zeroed frame, mapped on this core. Waits for the management core. Fails with `NoMemory`
     /// (no free collection of the size) or `NoTables`.
     fn allocate(&self, size: PageSize) -> NodeFuture<Box<dyn Frame>>;
+
+    /// The next channel that a package of another core opens to `tag`, a
+    /// [kernel's](nile_abi::call::is_kernels), on this core. Waits for one. `Invalid` (a tag of
+    /// packages), `NoTables`, `NoMemory`.
+    fn accept_package(&self, tag: u32) -> NodeFuture<Box<dyn FromPackage>>;
+
+    /// A channel to the package on core `to` that accepts `tag`, a kernel's, with room for `cells`
+    /// messages, a power of two up to 16384. Does not wait for the acceptor. `Invalid` (such a
+    /// number, a tag of packages, or this core), `NotFound` (no such core), `Dead` (it has
+    /// stopped), `NoMemory`, `NoTables`.
+    fn open_package(&self, to: CoreId, tag: u32, cells: u32) -> NodeFuture<Box<dyn ToPackage>>;
 
     /// The buffers that all cores of the node share; `None` if it has none.
     fn pool(&self) -> Option<Pool>;
@@ -403,6 +414,36 @@ pub struct Member {
     pub leases: bool,
     /// The rules of its packet filter, one a line.
     pub rules: Arc<str>,
+}
+
+/// The receiving end of a channel that a package has opened to a service of this kernel. What the
+/// package says is to be believed as little as the arguments of its calls. Dropping it closes the
+/// channel.
+pub trait FromPackage {
+    /// The core of the package.
+    fn from(&self) -> CoreId;
+
+    /// The next message, if there is one. `Dead` when the package has closed its end, or is gone,
+    /// and all was received; `Invalid` if it has written what is no message.
+    fn try_receive(&self) -> Result<Option<Message>, Status>;
+
+    /// The next message. Waits for it, without a turn of the core's; fails as
+    /// [`FromPackage::try_receive`] does. One task at a time can wait.
+    fn receive(&self) -> LocalFuture<'_, Result<Message, Status>>;
+}
+
+/// The sending end of a channel from a service of this kernel to a package. Dropping it closes the
+/// channel; what was sent can still be received.
+pub trait ToPackage {
+    /// The core of the package.
+    fn to(&self) -> CoreId;
+
+    /// Sends a message, and wakes the package if it sleeps. Never blocks. `Busy` when there is no
+    /// room, `Dead` when the package has closed its end, or is gone.
+    fn try_send(&self, message: &Message) -> Result<(), Status>;
+
+    /// Sends a message, waiting while there is no room.
+    fn send<'a>(&'a self, message: &'a Message) -> LocalFuture<'a, Result<(), Status>>;
 }
 
 /// A frame that is mapped on this core. Dropping it gives it back without waiting.

@@ -3,7 +3,8 @@
 //! is refused is refused; and that it learns when the other one is gone.
 //!
 //! Its argument is `OWN OTHER ACT [leads]`, the two cores by their numbers, what it does, and
-//! whether it is the one of two neighbours that speaks first. It exits with 0, or with 100 and the
+//! whether it is the one of two neighbours that speaks first. With `k` before its number the other
+//! one is a service of that core's kernel. It exits with 0, or with 100 and the
 //! number of the first check that failed. What `give` and `take` say stands in `lasting`, what
 //! `token` says in `token`.
 #![no_std]
@@ -12,7 +13,7 @@
 mod lasting;
 mod token;
 
-use nile_abi::call::{ChannelCall, System, SystemCall};
+use nile_abi::call::{ChannelCall, KERNELS_TAGS, System, SystemCall};
 use nile_abi::{ChannelId, CoreId, Instant, Status};
 use nile_user::channel::Message;
 use nile_user::{ChannelReceiver, ChannelSender, Runtime};
@@ -33,7 +34,7 @@ pub const SLEPT: u64 = 200;
 const LONG: u64 = 100 * SLEPT;
 
 /// Messages each way before an end is gone.
-const FEW: u64 = 10;
+pub const FEW: u64 = 10;
 
 /// System calls that show that the package has come so far.
 pub const SHOWN: u64 = 1000;
@@ -45,10 +46,13 @@ pub const BEYOND_POLLING: u64 = 30;
 pub const TALKED: &str = "talked";
 
 /// Cells of a channel: few, so that it is full now and then.
-const CELLS: u32 = 16;
+pub const CELLS: u32 = 16;
 
 /// The tag of kernels' links between each other, which to packages is one like any other.
 const TAG: u32 = u32::from_be_bytes(*b"STL\0");
+
+/// The tag of a service of a kernel.
+pub const KERNEL: u32 = KERNELS_TAGS + 7;
 
 /// A tag that nobody opens a channel to.
 const NOBODY: u32 = 1;
@@ -68,6 +72,23 @@ const LITTLE_PATIENCE: u64 = 300_000;
 /// `Err` is the number of the check that failed.
 type Checked<T = ()> = Result<T, u64>;
 
+/// Who is at the other end.
+#[derive(Clone, Copy)]
+struct Other {
+    core: CoreId,
+    tag: u32,
+}
+
+impl Other {
+    fn of(word: &str) -> Option<Other> {
+        let (number, tag) = match word.strip_prefix('k') {
+            Some(number) => (number, KERNEL),
+            None => (word, TAG),
+        };
+        Some(Other { core: CoreId(number.parse().ok()?), tag })
+    }
+}
+
 struct Pair<'s> {
     out: ChannelSender<'s>,
     back: ChannelReceiver<'s>,
@@ -77,13 +98,13 @@ struct Pair<'s> {
 pub fn main(system: &dyn System, argument: &[u8]) -> u64 {
     let argument = core::str::from_utf8(argument).unwrap_or_default();
     let mut words = argument.split(' ');
-    let mut core = || words.next()?.parse().ok().map(CoreId);
-    let (Some(own), Some(other)) = (core(), core()) else { return FAILED };
+    let own = words.next().and_then(|it| it.parse().ok()).map(CoreId);
+    let (Some(own), Some(other)) = (own, words.next().and_then(Other::of)) else { return FAILED };
     let runtime = Runtime::new(system);
     let checked = match words.next() {
         Some("exchange") => exchange(&runtime, own, other, SLEPT, words.next()),
         Some("long") => exchange(&runtime, own, other, LONG, words.next()),
-        Some("give") => return lasting::give(&runtime, other, words),
+        Some("give") => return lasting::give(&runtime, other.core, words),
         Some("take") => return lasting::take(&runtime, words),
         Some("token") => {
             let passed = token::token(&runtime, other, words.next(), words.next());
@@ -118,25 +139,26 @@ fn now(runtime: &Runtime<'_>) -> Checked<u64> {
 }
 
 /// A channel there and one back.
-fn pair<'s>(runtime: &Runtime<'s>, other: CoreId, patience: u64) -> Checked<Pair<'s>> {
+fn pair<'s>(runtime: &Runtime<'s>, other: Other, patience: u64) -> Checked<Pair<'s>> {
     let until = Instant::from_nanos(now(runtime)? + patience);
-    let out = runtime.open_channel(other, TAG, CELLS).map_err(|_| 4u64)?;
-    let back = runtime.accept_channel(TAG, until).map_err(|_| 5u64)?;
-    holds((out.to(), back.from()) == (other, other), 6)?;
+    let Other { core, tag } = other;
+    let out = runtime.open_channel(core, tag, CELLS).map_err(|_| 4u64)?;
+    let back = runtime.accept_channel(tag, until).map_err(|_| 5u64)?;
+    holds((out.to(), back.from()) == (core, core), 6)?;
     Ok(Pair { out, back })
 }
 
 fn exchange(
     runtime: &Runtime<'_>,
     own: CoreId,
-    other: CoreId,
+    other: Other,
     slept: u64,
     turn: Option<&str>,
 ) -> Checked {
-    refused(runtime, other)?;
+    refused(runtime, own, other.core)?;
     let mut pair = pair(runtime, other, PATIENCE)?;
-    let leads = own < other || turn == Some("leads");
-    match own == other {
+    let leads = own < other.core || turn == Some("leads");
+    match own == other.core {
         // Neighbours have turns: one of them is asleep, or polls for what cannot come.
         true => bursts(&mut pair, leads)?,
         false => polling(runtime, &mut pair)?,
@@ -158,7 +180,7 @@ fn wake(runtime: &Runtime<'_>, channel: ChannelId) -> Result<u64, Status> {
 }
 
 /// What cannot be is refused.
-fn refused(runtime: &Runtime<'_>, other: CoreId) -> Checked {
+fn refused(runtime: &Runtime<'_>, own: CoreId, other: CoreId) -> Checked {
     let open = |to, cells| runtime.open_channel(to, TAG, cells).err();
     holds(open(CoreId(999), CELLS) == Some(Status::NotFound), 11)?;
     for cells in [0, 3, 1 << 15, u32::MAX] {
@@ -170,6 +192,7 @@ fn refused(runtime: &Runtime<'_>, other: CoreId) -> Checked {
         holds(wake(runtime, channel) == Err(Status::NotFound), 14)?;
         holds(ask(runtime, ChannelCall::Close(channel)) == Err(Status::NotFound), 15)?;
     }
+    holds(runtime.open_channel(own, KERNEL, CELLS).err() == Some(Status::Invalid), 17)?;
     let nonsense = runtime.call(SystemCall::Channel, 0, &[9; 24], &mut []).result();
     holds(nonsense == Err(Status::Invalid), 16)
 }
@@ -242,7 +265,7 @@ fn talk(pair: &mut Pair<'_>) -> Checked {
 }
 
 /// The other end ends; this one learns that on both channels.
-fn stay(runtime: &Runtime<'_>, other: CoreId) -> Checked {
+fn stay(runtime: &Runtime<'_>, other: Other) -> Checked {
     let mut pair = pair(runtime, other, PATIENCE)?;
     talk(&mut pair)?;
     holds(pair.back.receive() == Err(Status::Dead), 60)?;
@@ -263,7 +286,7 @@ fn stay(runtime: &Runtime<'_>, other: CoreId) -> Checked {
 }
 
 /// Says that it has come so far, and then waits for what never comes.
-fn hold(runtime: &Runtime<'_>, other: CoreId) -> Checked {
+fn hold(runtime: &Runtime<'_>, other: Other) -> Checked {
     let mut pair = pair(runtime, other, PATIENCE)?;
     talk(&mut pair)?;
     for _ in 0..SHOWN {
@@ -290,7 +313,7 @@ fn steal(runtime: &Runtime<'_>, own: CoreId) -> Checked {
 }
 
 /// Channels there and back are opened and closed, so many times.
-fn many(runtime: &Runtime<'_>, other: CoreId, times: Option<&str>) -> Checked {
+fn many(runtime: &Runtime<'_>, other: Other, times: Option<&str>) -> Checked {
     let times: u64 = times.and_then(|it| it.parse().ok()).ok_or(90u64)?;
     for number in 0..times {
         let mut pair = pair(runtime, other, PATIENCE)?;
@@ -303,14 +326,14 @@ fn many(runtime: &Runtime<'_>, other: CoreId, times: Option<&str>) -> Checked {
 }
 
 /// Ends in the midst, and not by its own will.
-fn fail(runtime: &Runtime<'_>, other: CoreId) -> Checked {
+fn fail(runtime: &Runtime<'_>, other: Other) -> Checked {
     let mut pair = pair(runtime, other, PATIENCE)?;
     talk(&mut pair)?;
     panic!("{FAILS}")
 }
 
 /// Talks to whoever is there, if anybody is, and as long as it is.
-fn brief(runtime: &Runtime<'_>, other: CoreId) -> Checked {
+fn brief(runtime: &Runtime<'_>, other: Other) -> Checked {
     if let Ok(mut pair) = pair(runtime, other, LITTLE_PATIENCE) {
         // The other one may be gone at any time: then this ends all the same.
         if talk(&mut pair).is_ok() {

@@ -1,10 +1,9 @@
 //! A token that two neighbours pass each other: each waits until it has it, so that the core is the
 //! other's with every pass.
 
-use nile_abi::CoreId;
 use nile_user::Runtime;
 
-use super::{Checked, PATIENCE, now, pair, say};
+use super::{Checked, Other, PATIENCE, now, pair, say};
 
 /// What is added to what a pass took, where that is what the package says.
 pub const TOOK: u64 = 1 << 32;
@@ -16,7 +15,7 @@ const WARM: u64 = 100;
 /// [`TOOK`] and what a pass took by the kernel's clock, in hundredths of a nanosecond.
 pub fn token(
     runtime: &Runtime<'_>,
-    other: CoreId,
+    other: Other,
     times: Option<&str>,
     turn: Option<&str>,
 ) -> Checked<u64> {

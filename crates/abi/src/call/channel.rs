@@ -4,11 +4,21 @@
 
 use crate::{ChannelId, CoreId, Instant, VirtAddr};
 
+/// The first of the tags by which packages and services of kernels have channels.
+pub const KERNELS_TAGS: u32 = 0xffff_0000;
+
+/// Whether a channel of this tag has a package at one end and a service of a kernel at the other:
+/// no package accepts such a channel that another package opens.
+pub const fn is_kernels(tag: u32) -> bool {
+    tag >= KERNELS_TAGS
+}
+
 /// What the `channel` call asks: its input, [`ChannelCall::BYTES`] long. The call's word is not
 /// looked at.
 ///
 /// A [`ChannelId`] names one end of a channel to the package that has it, and is never given twice
-/// to one package. Tags of packages are names among packages alone: no kernel listens to one.
+/// to one package. Tags of packages are names among packages alone: no kernel listens to one, but
+/// for those that are [kernels'](is_kernels).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChannelCall {
     /// A channel to the package on `to` that accepts `tag`, with room for `cells` messages, a

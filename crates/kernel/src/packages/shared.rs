@@ -70,6 +70,23 @@ impl<M: Machine> Package<M> {
     }
 }
 
+impl<M: Machine> Core<M> {
+    /// Enters memory of the core that sends on a channel, of which this core has the receiving end,
+    /// in the kernel half of this core's tables. `NotFound` if that core is gone, or the channel
+    /// closed; `NoTables`.
+    pub(crate) async fn join_grant(&self, channel: ChannelId, grant: Grant) -> Result<(), Status> {
+        loop {
+            match self.request(Request::Join { channel, grant }).await {
+                // The management core's next incarnation may not know that it is entered.
+                Err(Status::Dead) => {}
+                Ok(Reply::Granted { .. }) => return Ok(()),
+                Ok(_) => return Err(Status::Invalid),
+                Err(status) => return Err(status),
+            }
+        }
+    }
+}
+
 impl<M: Machine> Hold<M> {
     /// Gives back the `bytes` bytes that the package shares at `at`, and reaches no more.
     pub(crate) async fn unshare(&self, at: VirtAddr, bytes: u64) {
@@ -123,15 +140,7 @@ impl<M: Machine> Space<M> {
     ) -> Result<(), Status> {
         self.reserve(bytes)?;
         let entered = async {
-            loop {
-                match self.core().request(Request::Join { channel, grant }).await {
-                    // The management core's next incarnation may not know that it is entered.
-                    Err(Status::Dead) => {}
-                    Ok(Reply::Granted { .. }) => break,
-                    Ok(_) => return Err(Status::Invalid),
-                    Err(status) => return Err(status),
-                }
-            }
+            self.core().join_grant(channel, grant).await?;
             self.core().move_to_user(grant, at, Access::Write).await?;
             self.with_user(|user| user.map(grant, at, Access::Write))??;
             Ok(())

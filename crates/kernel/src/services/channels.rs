@@ -1,4 +1,5 @@
-//! Channels between packages, as far as the kernel has to do with them.
+//! Channels between packages, as far as the kernel has to do with them, and those between a package
+//! and a service of a kernel ([`kernels`]).
 //!
 //! Messages go through a *ring* in the user memory of both packages, and no kernel sees them.
 //! Beside each ring stands a *line*: a channel of the kernel's own, in its own memory, from the
@@ -26,6 +27,7 @@
 //! only after the management core has closed that line ([`Hold`]), and if the core itself ends,
 //! both happen at once.
 
+mod kernels;
 mod near;
 
 use alloc::boxed::Box;
@@ -35,7 +37,7 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::task::Waker;
 
-use nile_abi::call::{ChannelCall, ChannelPlace, Event, UserSlot};
+use nile_abi::call::{ChannelCall, ChannelPlace, Event, UserSlot, is_kernels};
 use nile_abi::{ChannelId, CoreId, Instant, PhysAddr, Status, VirtAddr};
 use nile_order::SortedMap;
 use nile_platform::{Grant, Machine};
@@ -64,6 +66,11 @@ const MOST_CELLS: u32 = 1 << 14;
 const OFFER: u8 = 1;
 const WAKE: u8 = 2;
 
+/// What a line says to the receiver's kernel.
+fn wake_up() -> Message {
+    Message::new(WAKE, &[]).expect("nothing fits a cell")
+}
+
 /// Bytes of a ring: a line of doorbell, and what `nile_ring` wants.
 fn ring_bytes(cells: u32) -> u64 {
     (LINE_BYTES + region_len(cells as usize)) as u64
@@ -74,12 +81,18 @@ fn ring_bytes(cells: u32) -> u64 {
 struct Offer {
     tag: u32,
     cells: u32,
+    /// By a kernel, and not by a package.
+    by_kernel: bool,
     grant: Grant,
 }
 
+/// In the word that says how many cells there are: a kernel offers them.
+const BY_KERNEL: u64 = 1 << 32;
+
 impl Offer {
     fn message(self) -> Message {
-        let words = [u64::from(self.tag), u64::from(self.cells), self.grant.start.0];
+        let cells = u64::from(self.cells) | if self.by_kernel { BY_KERNEL } else { 0 };
+        let words = [u64::from(self.tag), cells, self.grant.start.0];
         let bytes = [words[0], words[1], words[2], self.grant.bytes].map(u64::to_le_bytes);
         Message::new(OFFER, bytes.as_flattened()).expect("32 bytes fit a cell")
     }
@@ -88,9 +101,11 @@ impl Offer {
         let (words, []) = message.payload().as_chunks::<8>() else { return None };
         let words: &[[u8; 8]; 4] = words.try_into().ok()?;
         let [tag, cells, start, bytes] = words.map(u64::from_le_bytes);
-        let (tag, cells) = (u32::try_from(tag).ok()?, u32::try_from(cells).ok()?);
+        let by_kernel = cells & BY_KERNEL != 0;
+        let (tag, cells) = (u32::try_from(tag).ok()?, u32::try_from(cells & !BY_KERNEL).ok()?);
         let fits = message.kind() == OFFER && cells <= MOST_CELLS && ring_bytes(cells) <= bytes;
-        fits.then_some(Offer { tag, cells, grant: Grant { start: PhysAddr(start), bytes } })
+        let grant = Grant { start: PhysAddr(start), bytes };
+        fits.then_some(Offer { tag, cells, by_kernel, grant })
     }
 }
 
@@ -117,8 +132,7 @@ struct Outlet<M: Machine> {
 
 impl<M: Machine> End for Outlet<M> {
     fn wake(&self) -> Result<(), Status> {
-        let message = Message::new(WAKE, &[]).expect("nothing fits a cell");
-        match self.line.try_send(&message) {
+        match self.line.try_send(&wake_up()) {
             Err(Status::Busy) => Ok(()),
             result => result,
         }
@@ -146,6 +160,8 @@ struct Inlet {
     dead: Cell<bool>,
     /// The package that has accepted the ring, and its name for it.
     owner: Owner,
+    /// The service of this kernel that has accepted it, while it waits.
+    kernel: Waiter,
 }
 
 /// Who offers a ring.
@@ -184,12 +200,13 @@ impl Owner {
 
 impl Inlet {
     fn new(source: Source, from: CoreId, offer: Offer) -> Rc<Inlet> {
-        let (leaving, dead, owner) = Default::default();
-        Rc::new(Inlet { source, from, offer, leaving, dead, owner })
+        let (leaving, dead, owner, kernel) = Default::default();
+        Rc::new(Inlet { source, from, offer, leaving, dead, owner, kernel })
     }
 
     fn tell(&self) {
         self.owner.tell(self.dead.get());
+        self.kernel.wake();
     }
 
     /// Nobody has this end any more, or will.
@@ -218,8 +235,8 @@ impl End for Rc<Inlet> {
     }
 }
 
-/// The rings that are offered to a core's packages and that none has accepted. They stay for the
-/// core's next package, until their openers take them back.
+/// The rings that are offered to a core's packages, and to services of its kernel, and that none
+/// has accepted. They stay for the core's next package, until their openers take them back.
 #[derive(Default)]
 pub(super) struct Offers {
     waiting: RefCell<VecDeque<Rc<Inlet>>>,
@@ -233,11 +250,20 @@ impl Offers {
         self.comes.notify();
     }
 
-    /// One for the package of `slot`, which is not offered what is its own.
+    /// One for the package of `slot`, which is not offered what is its own; of a kernel's tag what
+    /// a kernel offers alone.
     fn take(&self, tag: u32, slot: UserSlot) -> Option<Rc<Inlet>> {
+        let by_kernel = is_kernels(tag);
+        self.find(tag, by_kernel, |inlet| !inlet.is_of(slot))
+    }
+
+    fn find(&self, tag: u32, by_kernel: bool, fits: impl Fn(&Inlet) -> bool) -> Option<Rc<Inlet>> {
         let mut waiting = self.waiting.borrow_mut();
-        let is_for_it = |inlet: &Rc<Inlet>| inlet.offer.tag == tag && !inlet.is_of(slot);
-        let at = waiting.iter().position(is_for_it)?;
+        let is_it = |inlet: &Rc<Inlet>| {
+            let Offer { tag: its, by_kernel: whose, .. } = inlet.offer;
+            its == tag && whose == by_kernel && fits(inlet)
+        };
+        let at = waiting.iter().position(is_it)?;
         waiting.remove(at)
     }
 
@@ -429,7 +455,7 @@ async fn open<M: Machine>(
         let line = core.open(to, TAG, LINE_CELLS).await?;
         let bytes = ring_bytes(cells);
         let (at, grant) = package.share(bytes).await?;
-        line.try_send(&Offer { tag, cells, grant }.message())?;
+        line.try_send(&Offer { tag, cells, by_kernel: false, grant }.message())?;
         let outlet = Rc::new(Outlet { line, leaving: Flag::default() });
         if ends.over.get() {
             // From the offer on, the ring is not to be given back before the line is closed.
@@ -504,19 +530,40 @@ async fn take_ring<M: Machine>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nile_abi::call::KERNELS_TAGS;
 
     const GRANT: Grant = Grant { start: PhysAddr(1 << 20), bytes: 8192 };
 
     #[test]
     fn an_offer_survives_its_message_and_nonsense_is_none() {
-        let offer = Offer { tag: u32::MAX, cells: 64, grant: GRANT };
-        assert_eq!(Offer::of(&offer.message()), Some(offer));
+        let offer = Offer { tag: u32::MAX, cells: 64, by_kernel: false, grant: GRANT };
+        for offer in [offer, Offer { by_kernel: true, ..offer }] {
+            assert_eq!(Offer::of(&offer.message()), Some(offer));
+        }
         assert_eq!(Offer::of(&Offer { cells: 128, ..offer }.message()), None, "more than it has");
         for message in [Message::new(OFFER, &[0; 31]), Message::new(WAKE, &[0; 32])] {
             assert_eq!(Offer::of(&message.unwrap()), None);
         }
         let wide = Message::new(OFFER, &[0xff; 32]).unwrap();
         assert_eq!(Offer::of(&wide), None);
+    }
+
+    #[test]
+    fn what_is_of_a_kernel_and_of_packages_is_kept_apart_by_tags() {
+        let offers = Offers::default();
+        let offer = |tag, by_kernel| {
+            let offer = Offer { tag, cells: 4, by_kernel, grant: GRANT };
+            offers.add(Inlet::new(Source::Line(ChannelId(1)), CoreId(1), offer));
+        };
+        let takes = |tag| offers.take(tag, UserSlot::FIRST).is_some();
+        offer(KERNELS_TAGS, false);
+        offer(7, true);
+        assert!(!takes(KERNELS_TAGS) && !takes(7), "a package says that it is a kernel");
+        assert!(offers.find(KERNELS_TAGS, false, |_| true).is_some());
+        offer(KERNELS_TAGS, true);
+        offer(7, false);
+        assert!(offers.find(KERNELS_TAGS, false, |_| true).is_none(), "a kernel offers it");
+        assert!(takes(KERNELS_TAGS) && takes(7));
     }
 
     struct Nothing;

@@ -19,9 +19,9 @@ use nile_platform::samples::Sample;
 use nile_platform::{Cause, Domains, Grant, Machine, Manager, Outcome, Queue, Seated};
 use nile_stl::LocalFuture;
 use nile_stl::node::{
-    self, Buffer, CoreState, DeviceLine, DrivenInterface, Line, Member, Memory, Node, NodeFuture,
-    PackageEnd, PackageLimits, PackageSource, PackageUsage, Pool, PoolDisk, Region, RunningPackage,
-    Stay, TimerSource, TimerState,
+    self, Buffer, CoreState, DeviceLine, DrivenInterface, FromPackage, Line, Member, Memory, Node,
+    NodeFuture, PackageEnd, PackageLimits, PackageSource, PackageUsage, Pool, PoolDisk, Region,
+    RunningPackage, Stay, TimerSource, TimerState, ToPackage,
 };
 
 use super::desk::Desk;
@@ -83,6 +83,21 @@ impl<M: Machine> Node for CoreHost<M> {
         whole(&self.0, async move {
             let frame = core.allocate(size).await?;
             Ok(Box::new(Mapped { core: core.clone(), size, frame }) as Box<dyn node::Frame>)
+        })
+    }
+
+    fn accept_package(&self, tag: u32) -> NodeFuture<Box<dyn FromPackage>> {
+        let core = self.0.clone();
+        let accepted = async move { core.accept_from_package(tag).await };
+        // A channel that comes for nobody is closed by being dropped.
+        Box::pin(async move { Ok(Box::new(accepted.await?) as Box<dyn FromPackage>) })
+    }
+
+    fn open_package(&self, to: CoreId, tag: u32, cells: u32) -> NodeFuture<Box<dyn ToPackage>> {
+        let core = self.0.clone();
+        whole(&self.0, async move {
+            let end = core.open_to_package(to, tag, cells).await?;
+            Ok(Box::new(end) as Box<dyn ToPackage>)
         })
     }
 

@@ -10,14 +10,12 @@ use core::fmt;
 use core::time::Duration;
 
 use nile_abi::call::{ChannelCall, ChannelPlace, Event, System, SystemCall};
-use nile_abi::{ChannelId, CoreId, EndpointId, Generation, Instant, Status};
-use nile_ring::{Endpoint, Message};
+use nile_abi::{ChannelId, CoreId, Instant, Status};
+use nile_ring::Message;
+use nile_ring::user::USER_END;
 
 use super::{UserChannel, UserReceiver, UserSender};
 use crate::threads::{Runtime, Thread};
-
-/// A package's channel has one receiver, which has one incarnation.
-const END: Endpoint = Endpoint { id: EndpointId(0), generation: Generation::FIRST };
 
 /// How often a sender looks whether a full channel has room before it sleeps for a moment.
 const POLLS: usize = 256;
@@ -70,15 +68,15 @@ struct End<'s> {
     watch: Rc<Watch>,
 }
 
-/// The sending end of a channel to another package. It is the package's until
-/// [`ChannelSender::close`]; dropping it closes nothing.
+/// The sending end of a channel to another package, or to a service of a kernel. It is the
+/// package's until [`ChannelSender::close`]; dropping it closes nothing.
 pub struct ChannelSender<'s> {
     end: End<'s>,
     ring: UserSender,
 }
 
-/// The receiving end of a channel from another package. It is the package's until
-/// [`ChannelReceiver::close`]; dropping it closes nothing.
+/// The receiving end of a channel from another package, or from a service of a kernel. It is the
+/// package's until [`ChannelReceiver::close`]; dropping it closes nothing.
 pub struct ChannelReceiver<'s> {
     end: End<'s>,
     ring: UserReceiver,
@@ -86,10 +84,12 @@ pub struct ChannelReceiver<'s> {
 
 impl<'s> Runtime<'s> {
     /// A channel to the package that accepts `tag` on core `to`, which may be this core: then to
-    /// another package of it, which has its turns when this one waits. It has room for `cells`
-    /// messages, a power of two up to 16384. Does not wait for the acceptor; all threads wait for
-    /// the kernel. `Invalid` (such a number of cells), `NotFound` (no such core), `Busy` (too many
-    /// ends), `NoMemory`, `NoTables`, `Dead` (the core has stopped).
+    /// another package of it, which has its turns when this one waits. A
+    /// [kernel's tag](nile_abi::call::is_kernels) is accepted by a service of the kernel there. It
+    /// has room for `cells` messages, a power of two up to 16384. Does not wait for the acceptor;
+    /// all threads wait for the kernel. `Invalid` (such a number of cells, or a kernel's tag on
+    /// this core), `NotFound` (no such core), `Busy` (too many ends), `NoMemory`, `NoTables`,
+    /// `Dead` (the core has stopped).
     pub fn open_channel(
         &self,
         to: CoreId,
@@ -97,16 +97,16 @@ impl<'s> Runtime<'s> {
         cells: u32,
     ) -> Result<ChannelSender<'s>, Status> {
         let (end, channel) = self.end(ChannelCall::Open { to, tag, cells })?;
-        let ring = channel.sender(END).map_err(|_| Status::Invalid)?;
+        let ring = channel.sender(USER_END).map_err(|_| Status::Invalid)?;
         Ok(ChannelSender { end, ring })
     }
 
-    /// The receiving end of a channel that another package has opened to `tag` on this core, or
-    /// will open before `until`. All threads wait for it. `Timeout` if none came, `Busy`
-    /// (too many ends), `NoMemory`, `NoTables`.
+    /// The receiving end of a channel that another package, or for a kernel's tag a kernel, has
+    /// opened to `tag` on this core, or will open before `until`. All threads wait for it.
+    /// `Timeout` if none came, `Busy` (too many ends), `NoMemory`, `NoTables`.
     pub fn accept_channel(&self, tag: u32, until: Instant) -> Result<ChannelReceiver<'s>, Status> {
         let (end, channel) = self.end(ChannelCall::Accept { tag, until })?;
-        let ring = channel.receiver(END).map_err(|_| Status::Invalid)?;
+        let ring = channel.receiver(USER_END).map_err(|_| Status::Invalid)?;
         Ok(ChannelReceiver { end, ring })
     }
 

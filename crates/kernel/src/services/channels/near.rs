@@ -42,6 +42,10 @@ pub(super) async fn open<M: Machine>(
     tag: u32,
     cells: u32,
 ) -> Result<ChannelPlace, Status> {
+    if is_kernels(tag) {
+        // A kernel has no memory that its own user half has, too.
+        return Err(Status::Invalid);
+    }
     let core = package.core().clone();
     let hold = package.hold()?;
     // A task of its own: when the package is stopped meanwhile, all is still in order.
@@ -52,7 +56,7 @@ pub(super) async fn open<M: Machine>(
             return Err(Status::Dead);
         }
         let source = Source::Near { slot: package.slot(), sender: Owner::default() };
-        let inlet = Inlet::new(source, core.id(), Offer { tag, cells, grant });
+        let inlet = Inlet::new(source, core.id(), Offer { tag, cells, by_kernel: false, grant });
         let offers = core.services.rings.clone();
         let outlet = Rc::new(Outlet { inlet: inlet.clone(), offers: offers.clone() });
         let channel = ends.add(outlet, at, bytes);
@@ -77,7 +81,8 @@ mod tests {
         let (own, its) = (Ends::default(), Rc::new(Ends::default()));
         its.slot.set(Some(second));
         let source = Source::Near { slot: first, sender: Owner::default() };
-        let inlet = Inlet::new(source, CoreId(0), Offer { tag: 0, cells: 1, grant });
+        let inlet =
+            Inlet::new(source, CoreId(0), Offer { tag: 0, cells: 1, by_kernel: false, grant });
         let outlet = Outlet { inlet: inlet.clone(), offers: Rc::default() };
         let there = own.add(Rc::new(outlet), VirtAddr(0), 0);
         assert_eq!(own.wake_neighbour(there), None, "nobody has accepted it");
