@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
+use core::time::Duration;
 
 use nile_abi::{CoreId, Instant, Window};
 use nile_job::worker::Action;
@@ -39,6 +40,15 @@ pub const PLACES: u64 = 1 << 12;
 
 /// Blocks of a split that are read ahead.
 const AHEAD: u32 = 4;
+
+/// How late a message may be said again: by then the core is awake as a rule, or what it says was
+/// heard.
+const AGAIN_SLACK: Duration = Duration::from_millis(100);
+
+/// When something is said again that is due.
+fn again(due: Instant) -> Window {
+    Window::within(due, AGAIN_SLACK)
+}
 
 /// The engine.
 pub struct Engine {
@@ -235,7 +245,7 @@ impl Engine {
             due = [due, it.worker.next_due()].into_iter().flatten().min();
         }
         cuts.into_iter().for_each(|(job, ticket)| self.see_to_end(job, ticket));
-        self.alarm.plan(due.map(Window::at));
+        self.alarm.plan(due.map(again));
         self.changes.notify();
         self.share();
     }
@@ -271,11 +281,9 @@ impl Engine {
                 }
                 engine.see_to_patience();
                 engine.share();
-                due = [due, engine.turn_due()].into_iter().flatten().min();
-                engine
-                    .alarm
-                    .wait(&engine.stl, due.map(Window::at), |_| core::task::Poll::Pending)
-                    .await;
+                let turn = engine.turn_due().map(Window::at);
+                let due = [due.map(again), turn].into_iter().flatten().reduce(Window::first_of);
+                engine.alarm.wait(&engine.stl, due, |_| core::task::Poll::Pending).await;
             }
             engine.is_ticking.set(false);
             engine.changes.notify();

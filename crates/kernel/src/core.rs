@@ -35,7 +35,7 @@ use crate::leave::Leaving;
 use crate::lines::Lines;
 use crate::manager::{Manager, watch};
 use crate::membership::Membership;
-use crate::packages::{Most, Neighbours};
+use crate::packages::{self, Most, Neighbours};
 use crate::pool::{Pool, PoolConfig};
 use crate::sampling::Sampling;
 use crate::services::{Desk, Services};
@@ -160,6 +160,11 @@ impl<M: Machine> Inner<M> {
     /// Whether none of them has a request under way.
     pub(crate) fn disks_are_drained(&self) -> bool {
         self.devices.are_drained()
+    }
+
+    /// Whether this core looks at any device or file.
+    pub(crate) fn has_devices(&self) -> bool {
+        self.devices.is_any()
     }
 
     /// The file that another program of this machine has handed to the node under this name.
@@ -488,6 +493,10 @@ impl<M: Machine> Loop for CoreLoop<M> {
             || core.inputs.borrow().iter().any(|input| input.is_ready())
             || core.devices.is_ready()
             || core.timers.borrow().next_due().is_some_and(|due| due <= core.now())
+    }
+
+    fn is_waited_for(&self) -> bool {
+        packages::is_waited_for(&self.core)
     }
 }
 

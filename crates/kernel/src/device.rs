@@ -57,6 +57,14 @@ impl Devices {
         Some(file)
     }
 
+    /// Whether this core looks at any device or file.
+    pub fn is_any(&self) -> bool {
+        let any = |it: Option<bool>| it.unwrap_or(false);
+        any(self.interfaces.get().map(|all| !all.is_empty()))
+            || any(self.disks.get().map(|all| !all.is_empty()))
+            || !self.files.borrow().is_empty()
+    }
+
     /// Whether a device has something for a task.
     pub fn is_ready(&self) -> bool {
         self.interfaces.get().into_iter().flatten().any(|it| it.is_ready())

@@ -59,7 +59,7 @@ pub use outcome::{Ended, LoadError, PackageReport};
 pub(crate) use shared::Hold;
 use space::Space;
 use turns::Counters;
-pub(crate) use turns::next_pass;
+pub(crate) use turns::{is_waited_for, next_pass};
 
 /// The most bytes of a system call's input, and of its output: a message of 64 KiB and what stands
 /// before it.

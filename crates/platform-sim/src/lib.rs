@@ -34,6 +34,7 @@ pub mod options;
 mod packages;
 pub mod simulation;
 mod state;
+mod status;
 mod timer;
 pub mod trace;
 pub mod user;

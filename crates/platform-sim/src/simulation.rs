@@ -16,6 +16,7 @@ use crate::image::Running;
 use crate::machine::{Endless, Left, SimMachine};
 use crate::options::Options;
 use crate::state::{Event, State};
+use crate::status::{LineImage, Status};
 use crate::trace::Happening;
 
 /// What a pass takes: at least this, and at most this more.
@@ -72,41 +73,6 @@ impl fmt::Display for Stuck {
 }
 
 impl std::error::Error for Stuck {}
-
-/// A core's line in a cache, as a waiting core remembers it.
-type LineImage = Vec<u64>;
-
-#[derive(Debug)]
-enum Status {
-    /// Makes a pass when the clock comes to this.
-    Ready(Instant),
-    /// Has prepared its doorbell and has yet to look once more.
-    Dozing { until: Option<Instant>, line: LineImage },
-    /// Waits.
-    Asleep { until: Option<Instant>, line: LineImage },
-    /// Its package computes: it makes no pass before it is signalled, or before this has come.
-    Held(Instant),
-    /// Its code does not return; a signal ends it once the managing core has said so.
-    Endless,
-    /// Its incarnation ended; the next one starts with an event.
-    Down,
-    /// It has left, and begins anew when it is called back.
-    Away,
-    /// Its loop has ended.
-    Stopped,
-}
-
-impl Status {
-    /// Whether the core runs nothing, and nothing that happens by itself changes that.
-    fn is_over(&self) -> bool {
-        matches!(self, Status::Stopped | Status::Away)
-    }
-
-    /// Whether it runs nothing now.
-    fn is_down(&self) -> bool {
-        matches!(self, Status::Down) || self.is_over()
-    }
-}
 
 struct Core {
     id: CoreId,
@@ -208,7 +174,7 @@ impl<'a> Scheduler<'a> {
     /// What a node that does not come to its end was doing.
     pub fn give_up(self, seed: u64) -> Stuck {
         let state = self.state.clone();
-        let cores = self.cores.iter().map(Core::describe).collect();
+        let cores = self.cores.iter().map(|core| format!("{} {}", core.id, core.status)).collect();
         drop(self);
         let mut state = state.borrow_mut();
         let (violation, log) = (state.violation.take(), std::mem::take(&mut state.log));
@@ -272,7 +238,7 @@ impl<'a> Scheduler<'a> {
         self.wake_those_whose_time_has_come();
         let clock = self.state.borrow().clock;
         let ready: Vec<usize> =
-            (0..self.cores.len()).filter(|at| self.cores[*at].is_due(clock)).collect();
+            (0..self.cores.len()).filter(|at| self.cores[*at].status.is_due(clock)).collect();
         if ready.is_empty() {
             return self.advance_clock();
         }
@@ -338,6 +304,7 @@ impl<'a> Scheduler<'a> {
                 match self.cores[to.index()].status {
                     // The turn ends at once, and the kernel's pass goes on.
                     Status::Held(_) => {
+                        drop(self.cores[to.index()].bell.compute());
                         let now = self.state.borrow().clock;
                         self.cores[to.index()].status = Status::Ready(now);
                     }
@@ -488,6 +455,7 @@ impl<'a> Scheduler<'a> {
             return;
         }
         if let Status::Held(_) = self.cores[at].status {
+            drop(self.cores[at].bell.compute());
             let mut state = self.state.borrow_mut();
             if state.packages.take_timer(id) {
                 state.interrupt(id, Cause::Timer);
@@ -510,6 +478,13 @@ impl<'a> Scheduler<'a> {
                     Some(span) => {
                         // What ended the pass is the beginning of a turn.
                         state.board.record(id).set_hosting(Hosting::Turn);
+                        drop(state);
+                        let core = &self.cores[at];
+                        let computing = core.bell.compute();
+                        if !core.body.as_ref().is_some_and(|it| it.is_waited_for()) {
+                            // The core says so until the turn is over.
+                            std::mem::forget(computing);
+                        }
                         Status::Held(end + span)
                     }
                     None => Status::Ready(end),
@@ -555,32 +530,6 @@ struct From<'a>(&'a Rc<RefCell<State>>, CoreId);
 impl Signal for From<'_> {
     fn signal(&self, core: CoreId) {
         self.0.borrow_mut().signal(self.1, core);
-    }
-}
-
-impl Core {
-    fn is_due(&self, clock: Instant) -> bool {
-        match self.status {
-            Status::Ready(at) | Status::Held(at) => at <= clock,
-            Status::Dozing { .. } => true,
-            Status::Asleep { .. } | Status::Endless => false,
-            Status::Down | Status::Away | Status::Stopped => false,
-        }
-    }
-
-    fn describe(&self) -> String {
-        let status = match &self.status {
-            Status::Ready(at) => format!("ready at {at}"),
-            Status::Held(at) => format!("in a package that computes, until {at}"),
-            Status::Dozing { .. } => "dozing".into(),
-            Status::Asleep { until: Some(until), .. } => format!("asleep until {until}"),
-            Status::Asleep { until: None, .. } => "asleep".into(),
-            Status::Endless => "in an endless loop".into(),
-            Status::Down => "down".into(),
-            Status::Away => "away".into(),
-            Status::Stopped => "stopped".into(),
-        };
-        format!("{} {status}", self.id)
     }
 }
 

@@ -24,4 +24,9 @@ pub trait Loop {
 
     /// Whether a turn would find something to do now.
     fn has_work(&self) -> bool;
+
+    /// The same of what is not the turns of packages.
+    fn is_waited_for(&self) -> bool {
+        self.has_work()
+    }
 }

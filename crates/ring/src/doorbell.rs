@@ -4,8 +4,9 @@
 //! Each core has one line in a region that all cores share:
 //!
 //! ```text
-//! word 0   state: AWAKE (0) or SLEEPING (1 in both halves; a futex on the first)
+//! word 0   state: AWAKE (0), SLEEPING (1 in both halves; a futex on the first), or COMPUTING (2)
 //! word 1   bell: changes with every quiet ring
+//! word 2   heard: what the bell was when the core looked before it began to compute
 //! ```
 //!
 //! The sleeper always does the same: [`Doorbell::prepare`] notes the bell and publishes SLEEPING,
@@ -16,6 +17,12 @@
 //!   line (MWAIT, or polling) and costs the sender neither a fence nor a miss it waits for.
 //! * [`Doorbells::wake`], loud: a fence, a look at the state, and the platform's signal (IPI,
 //!   futex) if the core sleeps. Of several senders exactly one sends the signal.
+//!
+//! A core that *computes* has its core for itself for long, and looks at nothing meanwhile. It is
+//! not interrupted by who rings, and says what it misses: [`Doorbell::compute`] notes the bell and
+//! publishes COMPUTING, the core looks again, and only then computes. Whoever rings loudly takes
+//! the COMPUTING away. So a third core can see whether something waits
+//! ([`Doorbells::is_missed`]), and interrupt it in that case alone.
 //!
 //! Either the sleeper, looking again, sees the message, or the sender sees the sleeper. Why, for
 //! the quiet ring: the message is stored before the bell and the bell is read before the sleeper
@@ -33,8 +40,11 @@ use crate::sync::{fence, store_in_turn};
 
 const STATE: usize = 0;
 const BELL: usize = 1;
+const HEARD: usize = 2;
 
 const AWAKE: u64 = 0;
+
+const COMPUTING: u64 = 2;
 
 /// The state of a core that sleeps or is about to, as [`Sleep::state`] shows it: the value while
 /// which a futex waits.
@@ -90,9 +100,25 @@ impl Doorbells {
     pub(crate) fn wake_after_fence(&self, core: CoreId, signal: &impl Signal) {
         let Some(line) = self.region.lines().get(core.index()) else { return };
         // While the core is awake its line stays shared, and this is a hit in our own cache.
-        if line[STATE].load(Relaxed) == ASLEEP && line[STATE].swap(AWAKE, AcqRel) == ASLEEP {
-            signal.signal(core);
+        match line[STATE].load(Relaxed) {
+            AWAKE => {}
+            COMPUTING => {
+                // If it does not compute any more, it has looked since.
+                let _ = line[STATE].compare_exchange(COMPUTING, AWAKE, AcqRel, Relaxed);
+            }
+            _ => {
+                if line[STATE].swap(AWAKE, AcqRel) == ASLEEP {
+                    signal.signal(core);
+                }
+            }
         }
+    }
+
+    /// Whether somebody has rung since `core` began to compute, or it does not compute.
+    pub fn is_missed(&self, core: CoreId) -> bool {
+        let Some(line) = self.region.lines().get(core.index()) else { return false };
+        line[STATE].load(Acquire) != COMPUTING
+            || line[BELL].load(Acquire) != line[HEARD].load(Acquire)
     }
 }
 
@@ -113,6 +139,29 @@ impl Doorbell {
         // Also makes visible what was stored before the ring that the bell shows.
         fence(SeqCst);
         Sleep { line, bell }
+    }
+
+    /// Says that this core is about to compute for long. From here on it must look once more at
+    /// every source of work; then either drop the result, or compute.
+    pub fn compute(&self) -> Computing<'_> {
+        let line = &self.line.lines()[0];
+        line[HEARD].store(line[BELL].load(Relaxed), Relaxed);
+        line[STATE].store(COMPUTING, Relaxed);
+        // Also makes visible what was stored before the ring that the bell shows.
+        fence(SeqCst);
+        Computing { line }
+    }
+}
+
+/// A core that computes; dropping it says that the core looks at its work again.
+#[derive(Debug)]
+pub struct Computing<'a> {
+    line: &'a Line,
+}
+
+impl Drop for Computing<'_> {
+    fn drop(&mut self) {
+        self.line[STATE].store(AWAKE, Relaxed);
     }
 }
 
@@ -203,6 +252,31 @@ mod tests {
         bells.touch(CoreId(1), 2);
         assert!(sleep.is_over());
         assert_eq!(sleep.state().load(Relaxed), SLEEPING, "no futex would see it");
+    }
+
+    #[test]
+    fn who_computes_is_not_signalled_and_shows_what_it_misses() {
+        let (bells, own, signalled) = doorbells();
+        let core = CoreId(1);
+        assert!(bells.is_missed(core), "it looks by itself");
+        let rings: [fn(&Doorbells, &Signalled); 2] =
+            [|bells, _| bells.touch(CoreId(1), 7), |bells, to| bells.wake(CoreId(1), to)];
+        for ring in rings {
+            let computing = own.compute();
+            assert!(!bells.is_missed(core));
+            bells.wake(CoreId(0), &signalled);
+            assert!(!bells.is_missed(core), "another core's bell");
+            ring(&bells, &signalled);
+            assert!(bells.is_missed(core));
+            drop(computing);
+        }
+        let computing = own.compute();
+        assert!(!bells.is_missed(core), "it has looked since");
+        drop(computing);
+        let sleep = own.prepare();
+        bells.wake(core, &signalled);
+        assert!(sleep.is_over());
+        assert_eq!(*signalled.0.borrow(), [core]);
     }
 
     #[test]

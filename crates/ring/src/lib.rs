@@ -55,7 +55,7 @@ pub mod user;
 pub use buffer::{Buffer, Handle, PoolId};
 pub use cell::{Message, PAYLOAD_BYTES, TooLong};
 pub use channel::{BadSize, Endpoint};
-pub use doorbell::{Doorbell, Doorbells, SLEEPING, Sleep};
+pub use doorbell::{Computing, Doorbell, Doorbells, SLEEPING, Sleep};
 #[cfg(not(loom))]
 pub use lent::Lent;
 pub use notify::{Notifier, Signal};

@@ -1,9 +1,10 @@
 //! Cores whose packages compute. In a turn a package has its core for itself, so what comes for the
 //! core meanwhile waits, and its timers too: a package that makes no call would keep its core from
 //! every word, and could not be stopped. So while there are packages, the management core looks
-//! from time to time, and signals each core that has been in one turn since it looked last. That
-//! ends the turn, and the package goes on with the next one. A package that makes calls is never
-//! signalled, nor is a core that has none, and no core has a tick for this.
+//! from time to time, and signals each core that has been in one turn since it looked last, if
+//! somebody has rung its bell meanwhile. That ends the turn, and the package goes on with the next
+//! one. A package that makes calls is never signalled, nor is a core for which nothing waits, and
+//! no core has a tick for this.
 //!
 //! A turn that no signal ends is none of a sound core's: its incarnation is ended by force, which
 //! needs nothing of it.
@@ -29,7 +30,7 @@ pub(super) struct Watch {
     is_wanted: bool,
     is_on: bool,
     /// Of each core in a turn: how many system calls its packages had made, its passes, and for how
-    /// many looks both were the same.
+    /// many looks both were the same while something waited.
     turns: Vec<Option<((u64, u64), u32)>>,
     /// Of each core that was in a policy: in which, its passes, and for how many looks.
     deciding: Vec<((u64, u64), u32)>,
@@ -47,8 +48,8 @@ impl Watch {
         self.is_wanted = true;
     }
 
-    /// Looks at all cores: those that are in the turn that they were in before, those in which that
-    /// was so for very long, and whether any has a package.
+    /// Looks at all cores: those that are in the turn that they were in before and miss something,
+    /// those in which that was so for very long, and whether any has a package.
     fn look(&mut self, board: &Board) -> (Vec<CoreId>, Vec<CoreId>, bool) {
         self.turns.resize(board.cores(), None);
         let (mut long, mut endless, mut is_any) = (Vec::new(), Vec::new(), false);
@@ -57,11 +58,14 @@ impl Watch {
             let hosting = record.hosting();
             is_any |= hosting != Hosting::Nothing;
             let now = (hosting == Hosting::Turn).then(|| (record.system_calls(), record.turns()));
+            let misses = || board.notifier().doorbells().is_missed(core);
+            let is_long = now.zip(*seen).is_some_and(|(now, (then, _))| now.0 == then.0);
+            let is_long = is_long && misses();
             let looks = match (now, *seen) {
-                (Some(now), Some((then, looks))) if now == then => looks + 1,
+                (Some(now), Some((then, looks))) if now == then => looks + u32::from(is_long),
                 _ => 0,
             };
-            if now.zip(*seen).is_some_and(|(now, (then, _))| now.0 == then.0) {
+            if is_long {
                 long.push(core);
             }
             if looks == MOST_LOOKS_IN_TURN {

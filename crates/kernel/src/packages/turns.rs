@@ -79,13 +79,28 @@ pub(crate) async fn next_pass<M: Machine>(core: &Core<M>) {
 
 /// Whether something on this core waits for its loop, besides packages that wait for their turns.
 pub(super) fn has_work<M: Machine>(core: &Core<M>) -> bool {
+    core.manager.is_some() || is_waited_for(core)
+}
+
+/// The same but for the manager, which has its tick.
+pub(crate) fn is_waited_for<M: Machine>(core: &Core<M>) -> bool {
     let others = || core.executor.ready() > core.client.queue.ready();
-    core.manager.is_some()
-        || core.client.is_ready()
-        || core.executor.is_ready(|| core.now()) && others()
+    has_come(core) || core.executor.is_ready(|| core.now()) && others()
+}
+
+/// Whether anything has come that the loop has yet to take, or a timer is due.
+fn has_come<M: Machine>(core: &Core<M>) -> bool {
+    core.client.is_ready()
         || core.inputs.borrow().iter().any(|input| input.is_ready())
         || core.timers.borrow().next_due().is_some_and(|due| due <= core.now())
 }
+
+/// The most passes of the loop before a turn: of what still waits then the turn's slice knows.
+const MOST_PASSES: u32 = 4;
+
+/// The most that a turn is given, of a core or package that has to be looked at, though nobody says
+/// when.
+const MOST_TURN: Duration = Duration::from_millis(100);
 
 /// The least that a turn is given: what ends sooner brings its package no further.
 const LEAST_TURN: Duration = Duration::from_micros(50);
@@ -101,19 +116,21 @@ struct Stretch {
 
 impl Stretch {
     /// When a turn is to end that begins now: by what waits on this core for it, or is going to.
-    /// What has its core for itself is not interrupted.
-    fn turn_ends<M: Machine>(&mut self, core: &Core<M>) -> Option<Instant> {
+    /// What has its core for itself is not interrupted, unless somebody rings the core's bell:
+    /// the core has said that it computes.
+    fn turn_ends<M: Machine>(&mut self, core: &Core<M>, is_watched: bool) -> Option<Instant> {
         let pass = core.machine.board().record(core.id()).turns();
         if self.pass != pass {
             *self = Stretch { pass, slice: None };
         }
         if self.slice.is_none() {
             // What a neighbour waits for may come at any time, and nobody signals the core for it.
-            let others = core.client.packages() > 1;
+            let others = core.client.packages() > 1 || is_waited_for(core);
             self.slice = core.executor.slice_ends(others, || core.now());
         }
         let due = core.timers.borrow().next_due();
-        let end = [due, self.slice].into_iter().flatten().min()?;
+        let look = (is_watched || core.has_devices()).then(|| core.now() + MOST_TURN);
+        let end = [due, self.slice, look].into_iter().flatten().min()?;
         Some(end.max(core.now() + LEAST_TURN))
     }
 
@@ -174,6 +191,7 @@ impl<M: Machine> Package<M> {
         let mut since_pass = 0;
         let mut stretch = Stretch::default();
         let mut silence = self.silence();
+        let (mut passes, mut is_beside) = (0, false);
         loop {
             if self.0.control.stopped.is_raised() {
                 return Ended::Stopped;
@@ -182,8 +200,22 @@ impl<M: Machine> Package<M> {
             let left = match given_back.take() {
                 Some(left) => left,
                 None => {
-                    until = stretch.turn_ends(core);
-                    self.take_stretch(answer, until, &mut since_pass)
+                    let computing = core.bell.compute();
+                    let waits = is_waited_for(core);
+                    // Tasks that take its slices from it are ready again and again.
+                    let makes_way = if is_beside { has_come(core) } else { waits };
+                    if passes < MOST_PASSES && makes_way {
+                        drop(computing);
+                        passes += 1;
+                        core.client.queue.turn().await;
+                        continue;
+                    }
+                    passes = 0;
+                    is_beside &= waits;
+                    until = stretch.turn_ends(core, silence.most.is_some());
+                    let left = self.take_stretch(answer, until, &mut since_pass);
+                    drop(computing);
+                    left
                 }
             };
             if lending.has_called() {
@@ -228,7 +260,9 @@ impl<M: Machine> Package<M> {
                 }
             }
             let is_due = since_pass >= CALLS_PER_PASS || has_work(core);
-            if is_due || stretch.is_over(core) {
+            let is_over = stretch.is_over(core);
+            is_beside |= is_over;
+            if is_due || is_over {
                 core.client.queue.turn().await;
                 since_pass = 0;
             }

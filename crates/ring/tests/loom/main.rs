@@ -14,6 +14,7 @@
 #![cfg(loom)]
 
 mod channel;
+mod compute;
 mod moving;
 mod pool;
 mod sleep;
