@@ -118,7 +118,7 @@ mod tests {
             let first = head(spans);
             let image = Image::of(&elf(&[
                 (0x10, b"before it is mapped"),
-                (0x800, &first),
+                (0x10_0000, &first),
                 (0x1000, code),
                 (0x2000, &[2; 64]),
                 (0x3000, &[3; 8]),
