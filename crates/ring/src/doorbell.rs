@@ -100,17 +100,18 @@ impl Doorbells {
     pub(crate) fn wake_after_fence(&self, core: CoreId, signal: &impl Signal) {
         let Some(line) = self.region.lines().get(core.index()) else { return };
         // While the core is awake its line stays shared, and this is a hit in our own cache.
-        match line[STATE].load(Relaxed) {
-            AWAKE => {}
-            COMPUTING => {
-                // If it does not compute any more, it has looked since.
-                let _ = line[STATE].compare_exchange(COMPUTING, AWAKE, AcqRel, Relaxed);
-            }
-            _ => {
-                if line[STATE].swap(AWAKE, AcqRel) == ASLEEP {
-                    signal.signal(core);
-                }
-            }
+        if line[STATE].load(Relaxed) != AWAKE {
+            Self::rouse(line, core, signal);
+        }
+    }
+
+    /// Wakes a core that sleeps, and notes for one that computes that it was rung.
+    #[cold]
+    #[inline(never)]
+    fn rouse(line: &Line, core: CoreId, signal: &impl Signal) {
+        let computes = line[STATE].compare_exchange(COMPUTING, AWAKE, AcqRel, Relaxed);
+        if computes == Err(ASLEEP) && line[STATE].swap(AWAKE, AcqRel) == ASLEEP {
+            signal.signal(core);
         }
     }
 

@@ -202,8 +202,10 @@ impl<M: Machine> Package<M> {
                 None => {
                     let computing = core.bell.compute();
                     let waits = is_waited_for(core);
-                    // Tasks that take its slices from it are ready again and again.
-                    let makes_way = if is_beside { has_come(core) } else { waits };
+                    // Tasks that take its slices from it are ready again and again, and where
+                    // policies decide they say whose turn it is.
+                    let has_others = is_beside || core.executor.is_bound();
+                    let makes_way = if has_others { has_come(core) } else { waits };
                     if passes < MOST_PASSES && makes_way {
                         drop(computing);
                         passes += 1;
