@@ -1,9 +1,9 @@
 //! Computing while others send. A core that computes without having seen a message must show, by
 //! the time its sender is done, that it misses something: whoever looks after it has it look.
 
-use loom::thread;
+use loom::thread::{self, JoinHandle};
 use nile_abi::CoreId;
-use nile_ring::Wake;
+use nile_ring::{Notifier, Receiver, Wake};
 
 use crate::{Signals, check, ends, marked, must_fail, node};
 
@@ -16,17 +16,21 @@ enum Computer {
     LooksBeforeItSaysSo,
 }
 
-/// One sender and one core that computes twice.
-fn one_message(wake: Wake, computer: Computer) {
+/// A thread that sends one message to the core; where it comes, and who is signalled.
+fn sending(wake: Wake) -> (JoinHandle<()>, Receiver, Notifier, Signals) {
     let (_, mut sender, receiver) = ends(2, 0);
     let (_, notifier, _) = node(CORE, wake);
     let signals = Signals::default();
-
     let (ring, ring_signals) = (notifier.clone(), signals.clone());
     let sending = thread::spawn(move || {
         sender.send(&marked(1), &ring, &ring_signals).expect("the ring is empty");
     });
+    (sending, receiver, notifier, signals)
+}
 
+/// One sender and one core that computes twice.
+fn one_message(wake: Wake, computer: Computer) {
+    let (sending, receiver, notifier, signals) = sending(wake);
     let bell = notifier.doorbells().of(CORE).expect("the node has it");
     drop(bell.compute());
     let early = receiver.is_ready();
@@ -62,13 +66,7 @@ fn control_quiet_without_looking_again() {
 #[test]
 fn a_late_ring_wakes_who_sleeps() {
     check(3, || {
-        let (_, mut sender, receiver) = ends(2, 0);
-        let (_, notifier, _) = node(CORE, Wake::Signal);
-        let signals = Signals::default();
-        let (ring, ring_signals) = (notifier.clone(), signals.clone());
-        let sending = thread::spawn(move || {
-            sender.send(&marked(1), &ring, &ring_signals).expect("the ring is empty");
-        });
+        let (sending, receiver, notifier, signals) = sending(Wake::Signal);
         let bell = notifier.doorbells().of(CORE).expect("the node has it");
         drop(bell.compute());
         let sleep = bell.prepare();
