@@ -29,18 +29,25 @@ fn results(output: &Output) -> Vec<Value> {
     reports.map(|report| serde_json::from_str(report).expect("a result is JSON")).collect()
 }
 
+/// How often controls are run before one that reached its target counts: a neighbour on the
+/// machine may slow the peer down once, and a benchmark that cannot miss does so every time.
+const RUNS: u32 = 3;
+
 #[track_caller]
 fn all_miss(names: &[&str]) {
-    let output = benches(&[names, &["--control"]].concat());
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    let results = results(&output);
-    for name in names {
-        let of_this = |result: &&Value| result["name"].as_str().unwrap().starts_with(name);
-        assert!(results.iter().any(|result| of_this(&result)), "{name} has no result");
-    }
-    for result in results {
-        assert_eq!(result["pass"], false, "{result}\n{said}");
+    for run in 1..=RUNS {
+        let output = benches(&[names, &["--control"]].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        let results = results(&output);
+        for name in names {
+            let of_this = |result: &&Value| result["name"].as_str().unwrap().starts_with(name);
+            assert!(results.iter().any(|result| of_this(&result)), "{name} has no result");
+        }
+        let Some(reached) = results.iter().find(|result| result["pass"] != false) else {
+            return;
+        };
+        assert!(run < RUNS, "{reached}\n{said}");
     }
 }
 
