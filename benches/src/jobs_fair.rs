@@ -12,6 +12,7 @@ use crate::figure::{Failure, Figure, Peer, Target};
 use crate::node::number;
 use crate::rounds::median;
 use crate::sort::field::{Cluster, Field};
+use crate::words::words;
 
 /// Bytes of the text.
 const TEXT: usize = 1 << 20;
@@ -36,7 +37,7 @@ fn measure(mode: Mode, mib: u64) -> Result<Vec<Figure>, Failure> {
     let size = format!("{mib}M");
     let cluster = field.cluster("shared", &size, &[])?;
     let text = tempfile::NamedTempFile::new()?;
-    fs::write(text.path(), words())?;
+    fs::write(text.path(), words(TEXT))?;
     let text = text.path().to_string_lossy().into_owned();
     let count = |output: &str| {
         let words = ["run", "wordcount", &text, "--output", output, "--policy", policy, "--json"];
@@ -77,17 +78,4 @@ fn longest(cluster: &Cluster<'_>) -> Result<f64, Failure> {
     let span = |it: &Value| Some(it["ended_us"].as_f64()? - it["begun_us"].as_f64()?);
     let most = attempts.iter().filter_map(span).fold(0.0, f64::max);
     if most > 0.0 { Ok(most / 1e6) } else { Err(missing()) }
-}
-
-/// A text of a few thousand words, some of which come often.
-fn words() -> String {
-    let mut text = String::with_capacity(TEXT + 16);
-    let mut state = 1u32;
-    while text.len() < TEXT {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let word = (state >> 16) % 4096;
-        text.push_str(&format!("w{}", word * word / 4096));
-        text.push(if state >> 28 == 0 { '\n' } else { ' ' });
-    }
-    text
 }

@@ -23,6 +23,7 @@
 //! * [`replace`]: a package that is replaced under its callers.
 //! * [`roles`]: a core that gets another role.
 //! * [`jobs_fair`]: a small job that begins while a large one runs.
+//! * [`mixed_day`]: roles that follow the work of a day, beside roles that stay.
 //! * [`sort`]: the sort job, beside a sort in one process.
 //! * [`rpc`], [`bulk`]: calls and transfers between nodes; [`sims`]: what simulations measure.
 //! * [`sync`]: what several cores share: a loop, and a map.
@@ -48,6 +49,7 @@ mod image_size;
 mod interrupt;
 mod jobs_fair;
 mod mapping;
+mod mixed_day;
 mod node;
 mod pair;
 mod place;
@@ -69,6 +71,7 @@ mod tables;
 mod throughput;
 mod tickless;
 mod timers;
+mod words;
 
 use std::env;
 use std::process::ExitCode;
@@ -103,7 +106,7 @@ const fn usual(name: &'static str, run: Run) -> Benchmark {
 }
 
 /// Every benchmark, the quick ones first.
-const BENCHMARKS: [Benchmark; 30] = [
+const BENCHMARKS: [Benchmark; 31] = [
     usual("ring-poll", poll::run),
     usual("ring-sleep", sleep::run),
     usual("ring-throughput", throughput::run),
@@ -137,6 +140,7 @@ const BENCHMARKS: [Benchmark; 30] = [
         quick: Some(jobs_fair::try_out),
         long: true,
     },
+    Benchmark { name: "mixed-day", run: mixed_day::run, quick: None, long: true },
     Benchmark { name: "sort", run: sort::run, quick: Some(sort::try_out), long: true },
     Benchmark {
         name: "sort-scaling",

@@ -89,7 +89,7 @@ fn the_controls_of_calls_miss() {
 /// Clusters of up to three nodes sort again and again: the step `sort-control` of `--full`.
 #[test]
 fn the_controls_of_the_sort_miss() {
-    all_miss(&["sort", "sort-scaling"]);
+    all_miss(&["mixed-day", "sort"]);
 }
 
 #[test]

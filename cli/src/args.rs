@@ -276,7 +276,7 @@ pub struct Bench {
     #[command(subcommand)]
     pub beside: Option<Beside>,
     /// Run only the benchmarks with these names; `sort` is also `sort-scaling`. Without names, all
-    /// but those two and `jobs-fair`.
+    /// but those two, `jobs-fair` and `mixed-day`.
     pub names: Vec<String>,
     /// Have those that take minutes work on less data, for trying: targets are no promise then.
     #[arg(long)]

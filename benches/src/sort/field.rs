@@ -162,21 +162,40 @@ impl Field {
     /// A cluster whose nodes have the largest buffers that a disk takes at once, and more workers
     /// than there is memory for, eighteen in all, each of which has some on their way.
     pub fn wasteful(&self, name: &'static str, nodes: u64) -> Result<Cluster<'_>, Failure> {
-        let config = self.runtime.path().join("wasteful.toml");
         let (workers, others) = (18 / nodes, 3);
-        let text = format!(
+        let config = format!(
             "[roles]\nmanagement = 1\nnetwork = 1\ndisk = 1\nworker = {workers}\n\n\
              [pool]\nbytes = \"2048M\"\nbuffer = \"8M\"\n"
         );
-        fs::write(&config, text)?;
-        let config = config.to_string_lossy().into_owned();
-        let cluster = Cluster { field: self, name };
-        let disks = self.disks.path().to_string_lossy().into_owned();
         let [nodes, cores] = [nodes, workers + others].map(|it| it.to_string());
-        let up = ["up", "--cluster", name, "--machine", "hosted", "--nodes", &nodes];
-        let node = ["--cores", &cores, "--memory", "5G", "--disk", "4G", "--config", &config];
-        self.say(&[&up[..], &node, &["--disk-folder", &disks, "--disk-plain"]].concat())?;
+        let node = ["--nodes", &nodes, "--cores", &cores, "--memory", "5G", "--disk", "4G"];
+        self.up(name, &config, &node)
+    }
+
+    /// A hosted cluster of this configuration, with plain disks.
+    pub fn up(
+        &self,
+        name: &'static str,
+        config: &str,
+        more: &[&str],
+    ) -> Result<Cluster<'_>, Failure> {
+        let path = self.disks.path().join(format!("{name}.toml"));
+        fs::write(&path, config)?;
+        // Several nodes have a first disk.
+        let disks = self.disks.path().join(name);
+        fs::create_dir_all(&disks)?;
+        let (path, disks) = (path.to_string_lossy(), disks.to_string_lossy());
+        let cluster = Cluster { field: self, name };
+        let up = ["up", "--cluster", name, "--machine", "hosted", "--config", &path];
+        self.say(&[&up[..], &["--disk-folder", &disks, "--disk-plain"], more].concat())?;
         Ok(cluster)
+    }
+
+    /// A file of this name and content.
+    pub fn file(&self, name: &str, content: &str) -> Result<PathBuf, Failure> {
+        let path = self.disks.path().join(name);
+        fs::write(&path, content)?;
+        Ok(path)
     }
 }
 
@@ -228,16 +247,20 @@ impl Cluster<'_> {
         }
     }
 
+    /// What a command prints.
+    pub fn say(&self, words: &[&str]) -> Result<String, Failure> {
+        self.field.say(&[words, &["--cluster", self.name]].concat())
+    }
+
     /// What a command prints as JSON.
     pub fn json(&self, words: &[String]) -> Result<Value, Failure> {
-        let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
-        words.extend(["--cluster", self.name]);
-        document(&self.field.say(&words)?)
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        document(&self.say(&words)?)
     }
 
     /// Removes a dataset.
     pub fn remove(&self, dataset: &str) -> Result<(), Failure> {
-        self.field.say(&["rm", dataset, "--cluster", self.name]).map(drop)
+        self.say(&["rm", dataset]).map(drop)
     }
 
     /// Sorts so much by this policy, and has another command run while map tasks do; what that one
