@@ -166,10 +166,13 @@ impl Opened {
         self.stl.host().spawn(Box::pin(async move {
             while !opened.is_gone() {
                 let now = micros(opened.now());
+                let had_generation = opened.graph().has_generation();
                 let Some(is_over) = opened.live().graph.step(now, TURN) else { break };
                 if is_over {
                     opened.published.set(opened.now());
                     opened.lacks.set(opened.will_lack.take());
+                }
+                if is_over || opened.graph().has_generation() != had_generation {
                     opened.changes.notify();
                 }
                 yield_now().await;
@@ -195,6 +198,7 @@ impl Opened {
                     self.fails.replace(None);
                     if kept.wants_generation() {
                         kept.begin_generation();
+                        self.sweep();
                     }
                     self.changes.notify();
                 }
@@ -204,7 +208,7 @@ impl Opened {
                 }
                 Err(Broken::Full) => {
                     kept.begin_generation();
-                    self.changes.notify();
+                    self.sweep();
                     self.stl.host().pause(FULL).await;
                 }
                 Err(broken) => self.fails(broken).await,

@@ -1,4 +1,5 @@
-//! How fast a graph takes edges of a Kronecker graph, and how long a sweep over it takes:
+//! How fast a graph takes edges of a Kronecker graph, for how long it does nothing else meanwhile,
+//! how long a sweep over it takes, and its memory on Linux:
 //! `cargo run --release -p nile-graph --example rates -- [SCALE] [EDGES A VERTEX]`.
 
 use std::time::Instant;
@@ -12,14 +13,25 @@ fn main() {
     let mut arguments = std::env::args().skip(1).map(|it| it.parse().expect("a number"));
     let scale: u32 = arguments.next().unwrap_or(18);
     let edges = u64::from(arguments.next().unwrap_or(16)) << scale;
-    let events = kronecker(scale, edges);
-    let (without, graph) = load(&events, false);
-    println!("{edges} edges, {} of them different", settled(graph).0);
-    println!("taken without sweeps: {:.2} M edges/s", edges as f64 / without / 1e6);
-    let (with, graph) = load(&events, true);
-    println!("taken beside sweeps:  {:.2} M edges/s", edges as f64 / with / 1e6);
-    let (different, sweep) = settled(graph);
-    println!("a sweep: {:.1} ms, {:.2} ns an edge", sweep * 1e3, sweep * 1e9 / different as f64);
+    let calls = calls(&kronecker(scale, edges));
+    let before = peak();
+    for (way, is_swept) in [("without sweeps", false), ("beside sweeps", true)] {
+        let (seconds, longest, graph) = load(calls.clone(), is_swept);
+        println!("taken {way}: {:.2} M edges/s", edges as f64 / seconds / 1e6);
+        println!("  longest turn: {:.1} ms", longest * 1e3);
+        let (different, sweep) = settled(graph);
+        println!("  a sweep over {different}: {:.1} ms", sweep * 1e3);
+        let each = (peak() - before) as f64 / different as f64;
+        println!("  memory so far: {each:.1} bytes an edge, calls included");
+    }
+}
+
+/// The most memory so far, in bytes.
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) << 10
 }
 
 /// GAP's parameters; vertices have other numbers than their places, as they come from outside.
@@ -44,20 +56,25 @@ fn kronecker(scale: u32, edges: u64) -> Vec<Event> {
     (0..edges).map(event).collect()
 }
 
-/// Seconds until all are in, with a piece of a sweep behind each call or not.
-fn load(events: &[Event], is_swept: bool) -> (f64, Graph) {
+fn calls(events: &[Event]) -> Vec<Call> {
+    let call = |events: &[Event]| Call { events: events.to_vec(), ..Call::default() };
+    events.chunks(CALL).map(call).collect()
+}
+
+/// Seconds until all are in, with a piece of a sweep behind each call or not, and the longest turn.
+fn load(calls: Vec<Call>, is_swept: bool) -> (f64, f64, Graph) {
     let settings = Settings { error: ONE / 1000, patience: 1, vertices: 1 << 30, edges: 1 << 40 };
-    let mut graph = Graph::new(settings);
-    let calls = events.chunks(CALL).map(|it| Call { events: it.to_vec(), ..Call::default() });
-    let calls: Vec<Call> = calls.collect();
+    let (mut graph, mut longest) = (Graph::new(settings), 0.0_f64);
     let begin = Instant::now();
     for mut call in calls {
+        let turn = Instant::now();
         graph.offer(0, &mut call);
         if is_swept {
             graph.step(0, 4096);
         }
+        longest = longest.max(turn.elapsed().as_secs_f64());
     }
-    (begin.elapsed().as_secs_f64(), graph)
+    (begin.elapsed().as_secs_f64(), longest, graph)
 }
 
 /// How many edges there are, and seconds that one sweep over all takes.

@@ -1,16 +1,19 @@
 //! The edges, in two levels: a generation, compressed by the vertices that edges lead to, and what
-//! is new since, which becomes a part of the next one. A removed edge leaves its stamp, since an
-//! older event about it may still come.
+//! is new since, which becomes a part of the next one. That is built a few vertices at a time, and
+//! holds for those that are in it at once; so nobody waits for all of it. A removed edge leaves its
+//! stamp, since an older event about it may still come.
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 use core::{iter, mem};
 
 use hashbrown::HashTable;
 
 use crate::bytes::{Damaged, Read};
 use crate::event::Stamp;
+use crate::stamps::Stamps;
 
 /// As many new edges make a generation, or an eighth of those that there are.
 const LEAST_FRESH: usize = 4096;
@@ -32,17 +35,52 @@ struct Link {
     is_old: bool,
 }
 
-/// The generation.
+/// A generation: all edges to the first vertices, or to all.
 #[derive(Default)]
 pub struct Level {
-    /// Where the edges to each vertex begin, and where the last ones end.
-    pub starts: Vec<usize>,
+    /// Where the edges to each vertex end.
+    ends: Vec<usize>,
     /// From where they come, sorted for each vertex.
-    pub froms: Vec<Vertex>,
-    /// Their stamps.
-    pub stamps: Vec<Stamp>,
-    /// The stamps of edges that are gone, by where they led to and came from.
-    pub gone: BTreeMap<(Vertex, Vertex), Stamp>,
+    froms: Vec<Vertex>,
+    stamps: Stamps,
+    /// A bit for each that has gone since.
+    lost: Vec<u64>,
+}
+
+impl Level {
+    /// How many vertices it has.
+    pub fn vertices(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// How many edges.
+    pub fn edges(&self) -> usize {
+        self.froms.len()
+    }
+
+    /// Adds an edge to the next vertex.
+    pub fn push(&mut self, from: Vertex, stamp: Stamp) {
+        self.froms.push(from);
+        self.stamps.push(stamp);
+    }
+
+    /// The next vertex has all its edges.
+    pub fn end_vertex(&mut self) {
+        self.ends.push(self.froms.len());
+        self.lost.resize(self.froms.len().div_ceil(64), 0);
+    }
+
+    /// Where the edges to a vertex are.
+    fn place(&self, to: Vertex) -> Range<usize> {
+        let to = to as usize;
+        let start = to.checked_sub(1).and_then(|before| self.ends.get(before));
+        let start = start.copied().unwrap_or(0);
+        self.ends.get(to).map_or(0..0, |end| start..*end)
+    }
+
+    fn is_lost(&self, at: usize) -> bool {
+        (self.lost[at / 64] >> (at % 64)) & 1 == 1
+    }
 }
 
 /// The edges of a graph.
@@ -52,14 +90,19 @@ pub struct Edges {
     places: HashTable<Vertex>,
     names: Vec<u64>,
     level: Level,
-    /// What is known besides, with stamps beside it, and where each edge is in it.
+    /// The next generation, which already holds for the vertices that it has.
+    next: Option<Level>,
+    /// The stamps of edges that were gone when their vertex came into a generation, by where they
+    /// led to and came from.
+    gone: BTreeMap<(Vertex, Vertex), Stamp>,
+    /// What is known besides, with stamps beside it, where nothing is known any more, and where
+    /// each edge is in it.
     links: Vec<Link>,
     stamps: Vec<Stamp>,
+    free: Vec<u32>,
     fresh: HashTable<u32>,
     /// For each vertex the first of its links.
     heads: Vec<u32>,
-    /// A bit for each edge of the generation that has gone since.
-    lost: Vec<u64>,
     /// How many edges come from each vertex.
     degrees: Vec<u32>,
     count: u64,
@@ -111,7 +154,6 @@ impl Edges {
     /// does not if a newer one has come, or if it was so before.
     pub fn set(&mut self, from: Vertex, to: Vertex, stamp: Stamp, is_there: bool) -> bool {
         let links = &self.links;
-        let hash = |it: &u32| links[*it as usize].hash();
         let link = Link { to, from, next: self.heads[to as usize], is_there, is_old: false };
         let is_it = |it: &u32| links[*it as usize].is(&link);
         let was_there = if let Some(at) = self.fresh.find(link.hash(), is_it).copied() {
@@ -122,20 +164,15 @@ impl Edges {
             *known = stamp;
             mem::replace(&mut link.is_there, is_there)
         } else {
-            let old = self.find_old(&link);
+            let (level, old) = (self.level_of(to), self.find_old(&link));
             let known = match old {
-                Some(at) => Some(&self.level.stamps[at]),
-                None => self.level.gone.get(&(to, from)),
+                Some(at) => level.stamps.get(at),
+                None => self.gone.get(&(to, from)).copied(),
             };
-            if known.is_some_and(|it| *it >= stamp) {
+            if known.is_some_and(|it| it >= stamp) {
                 return false;
             }
-            // Memory ends long before there are as many links.
-            let at = self.links.len() as u32;
-            self.fresh.insert_unique(link.hash(), at, hash);
-            self.heads[to as usize] = at;
-            self.links.push(Link { is_old: old.is_some(), ..link });
-            self.stamps.push(stamp);
+            self.add(Link { is_old: old.is_some(), ..link }, stamp);
             old.is_some()
         };
         if was_there == is_there {
@@ -143,7 +180,7 @@ impl Edges {
         }
         if let Some(at) = self.find_old(&link) {
             let bit = 1 << (at % 64);
-            let word = &mut self.lost[at / 64];
+            let word = &mut self.level_of_mut(to).lost[at / 64];
             *word = if is_there { *word & !bit } else { *word | bit };
         }
         let degree = &mut self.degrees[from as usize];
@@ -155,10 +192,38 @@ impl Edges {
         true
     }
 
-    /// Where in the generation an edge is.
+    /// Adds what is new about an edge.
+    fn add(&mut self, link: Link, stamp: Stamp) {
+        // Memory ends long before there are as many links.
+        let at = self.free.pop().unwrap_or(self.links.len() as u32);
+        if at as usize == self.links.len() {
+            self.links.push(link);
+            self.stamps.push(stamp);
+        } else {
+            (self.links[at as usize], self.stamps[at as usize]) = (link, stamp);
+        }
+        self.heads[link.to as usize] = at;
+        let links = &self.links;
+        self.fresh.insert_unique(link.hash(), at, |it| links[*it as usize].hash());
+    }
+
+    /// The generation that holds for a vertex.
+    fn level_of(&self, to: Vertex) -> &Level {
+        let next = self.next.as_ref().filter(|next| (to as usize) < next.vertices());
+        next.unwrap_or(&self.level)
+    }
+
+    fn level_of_mut(&mut self, to: Vertex) -> &mut Level {
+        let next = self.next.as_mut().filter(|next| (to as usize) < next.vertices());
+        next.unwrap_or(&mut self.level)
+    }
+
+    /// Where in its generation an edge is.
     fn find_old(&self, link: &Link) -> Option<usize> {
-        let (start, froms) = self.old(link.to);
-        froms.binary_search(&link.from).ok().map(|at| start + at)
+        let level = self.level_of(link.to);
+        let place = level.place(link.to);
+        let start = place.start;
+        level.froms[place].binary_search(&link.from).ok().map(|at| start + at)
     }
 
     /// What is new about the edges that lead to a vertex, the newest first, and where it is.
@@ -171,20 +236,12 @@ impl Edges {
         })
     }
 
-    /// Where in the generation the edges to a vertex begin, and from where they come.
-    fn old(&self, to: Vertex) -> (usize, &[Vertex]) {
-        let at = |place: usize| self.level.starts.get(place).copied();
-        match (at(to as usize), at(to as usize + 1)) {
-            (Some(start), Some(end)) => (start, &self.level.froms[start..end]),
-            _ => (0, &[]),
-        }
-    }
-
     /// Calls `each` with every vertex that an edge leads to this one from, in no order; how many
     /// they are.
     pub fn each_to(&self, to: Vertex, mut each: impl FnMut(Vertex)) -> usize {
-        let (start, old) = self.old(to);
-        let (mut count, mut lost) = (old.len(), 0);
+        let level = self.level_of(to);
+        let place = level.place(to);
+        let (mut count, mut lost) = (place.len(), 0);
         for (_, link) in self.links(to) {
             lost += usize::from(link.is_old && !link.is_there);
             if link.is_there && !link.is_old {
@@ -192,90 +249,133 @@ impl Edges {
                 each(link.from);
             }
         }
+        let old = level.froms[place.clone()].iter().copied();
         if lost == 0 {
-            old.iter().copied().for_each(each);
+            old.for_each(each);
         } else {
-            let is_lost = |at: usize| (self.lost[at / 64] >> (at % 64)) & 1 == 1;
-            let old = old.iter().zip(start..).filter(|(_, at)| !is_lost(*at));
-            old.for_each(|(from, _)| each(*from));
+            let old = old.zip(place).filter(|(_, at)| !level.is_lost(*at));
+            old.for_each(|(from, _)| each(from));
         }
         count - lost
     }
 
     /// Whether there is so much new that it should become a generation.
     pub fn is_fresh(&self) -> bool {
-        self.links.len() > LEAST_FRESH.max(self.level.froms.len() / 8)
+        self.fresh.len() > LEAST_FRESH.max(self.level.edges() / 8)
     }
 
-    /// Makes a generation of all edges.
-    pub fn compact(&mut self) {
-        let (vertices, count) = (self.vertices(), self.count as usize);
-        let mut starts = Vec::with_capacity(vertices + 1);
-        let (mut froms, mut stamps) = (Vec::with_capacity(count), Vec::with_capacity(count));
-        let mut gone = mem::take(&mut self.level.gone);
+    /// Begins with the next generation, unless one is being built.
+    pub fn begin_level(&mut self) {
+        let count = self.count as usize;
+        self.next.get_or_insert_with(|| Level {
+            ends: Vec::with_capacity(self.names.len()),
+            froms: Vec::with_capacity(count + count / 64),
+            ..Level::default()
+        });
+    }
+
+    /// Whether the next generation is being built.
+    pub fn is_building(&self) -> bool {
+        self.next.is_some()
+    }
+
+    /// Builds on at the next generation, over about so many edges and vertices. Whether it is
+    /// whole now: it has all that was known when it was begun, and some of what has come since.
+    pub fn build(&mut self, most: usize) -> bool {
+        let Some(mut next) = self.next.take() else { return false };
+        let (first, mut done) = (next.vertices() as Vertex, 0);
+        // What is left of the old one, from where the new one ends.
+        let level = mem::take(&mut self.level);
+        let mut old = level.stamps.from(level.place(first).start);
         let mut fresh = Vec::new();
-        for to in 0..vertices as Vertex {
-            starts.push(froms.len());
-            fresh.clear();
-            fresh.extend(self.links(to).map(|(at, link)| (link.from, at as usize)));
-            fresh.sort_unstable();
-            let (start, old) = self.old(to);
-            let mut old = old.iter().copied().zip(start..).peekable();
-            for &(from, fresh) in &fresh {
-                while let Some((before, at)) = old.next_if(|(it, _)| *it < from) {
-                    froms.push(before);
-                    stamps.push(self.level.stamps[at]);
-                }
-                let _ = old.next_if(|(it, _)| *it == from);
-                if self.links[fresh].is_there {
-                    froms.push(from);
-                    stamps.push(self.stamps[fresh]);
-                    gone.remove(&(to, from));
-                } else {
-                    gone.insert((to, from), self.stamps[fresh]);
-                }
+        while next.vertices() < self.vertices() && done < most {
+            let to = next.vertices() as Vertex;
+            let before = next.edges();
+            self.take_links(to, &mut fresh);
+            done += fresh.len() + 1;
+            let froms = level.froms[level.place(to)].iter().copied();
+            self.merge(to, froms.zip(&mut old), &fresh, &mut next);
+            next.end_vertex();
+            done += next.edges() - before;
+        }
+        drop(old);
+        let is_whole = next.vertices() == self.vertices();
+        (self.level, self.next) = if is_whole { (next, None) } else { (level, Some(next)) };
+        is_whole
+    }
+
+    /// Takes what is new about the edges to a vertex, sorted by where they come from.
+    fn take_links(&mut self, to: Vertex, fresh: &mut Vec<(Link, Stamp)>) {
+        fresh.clear();
+        let mut at = mem::replace(&mut self.heads[to as usize], NONE);
+        while let Some(link) = self.links.get(at as usize).copied() {
+            fresh.push((link, self.stamps[at as usize]));
+            if let Ok(entry) = self.fresh.find_entry(link.hash(), |it| *it == at) {
+                entry.remove();
             }
-            for (from, at) in old {
-                froms.push(from);
-                stamps.push(self.level.stamps[at]);
+            self.free.push(at);
+            at = link.next;
+        }
+        fresh.sort_unstable_by_key(|(link, _)| link.from);
+    }
+
+    /// Adds the edges to a vertex: the old ones, and what is new.
+    fn merge(
+        &mut self,
+        to: Vertex,
+        old: impl Iterator<Item = (Vertex, Stamp)>,
+        fresh: &[(Link, Stamp)],
+        next: &mut Level,
+    ) {
+        let mut old = old.peekable();
+        for (link, stamp) in fresh {
+            let from = link.from;
+            while let Some((before, stamp)) = old.next_if(|(it, _)| *it < from) {
+                next.push(before, stamp);
+            }
+            let _ = old.next_if(|(it, _)| *it == from);
+            if link.is_there {
+                next.push(from, *stamp);
+                self.gone.remove(&(to, from));
+            } else {
+                self.gone.insert((to, from), *stamp);
             }
         }
-        starts.push(froms.len());
-        self.lost = vec![0; froms.len().div_ceil(64)];
-        self.level = Level { starts, froms, stamps, gone };
-        self.links.clear();
-        self.stamps.clear();
-        self.fresh.clear();
-        self.heads.fill(NONE);
+        old.for_each(|(from, stamp)| next.push(from, stamp));
     }
 
-    /// What the generation has of a vertex: from where edges lead to it, and their stamps.
-    pub fn level(&self, to: Vertex) -> (&[Vertex], &[Stamp]) {
-        let (start, froms) = self.old(to);
-        (froms, &self.level.stamps[start..start + froms.len()])
+    /// What the generation has of a vertex: how many edges lead to it, from where, and their
+    /// stamps.
+    pub fn level(&self, to: Vertex) -> (usize, impl Iterator<Item = (Vertex, Stamp)>) {
+        let place = self.level.place(to);
+        let stamps = self.level.stamps.from(place.start);
+        (place.len(), self.level.froms[place].iter().copied().zip(stamps))
     }
 
-    /// How many edges the generation has.
-    pub fn level_len(&self) -> usize {
-        self.level.froms.len()
+    /// How many vertices and edges the generation has.
+    pub fn level_size(&self) -> (usize, usize) {
+        (self.level.vertices(), self.level.edges())
     }
 
     /// The edges that were gone when the generation was made.
     pub fn gone(&self) -> &BTreeMap<(Vertex, Vertex), Stamp> {
-        &self.level.gone
+        &self.gone
     }
 
-    /// Edges of these vertices, of one level; `starts` does not have where the last ones end.
-    pub fn restore(names: Vec<u64>, mut level: Level) -> Read<Edges> {
+    /// Edges of these vertices, of one level, and those that are gone.
+    pub fn restore(
+        names: Vec<u64>,
+        level: Level,
+        gone: BTreeMap<(Vertex, Vertex), Stamp>,
+    ) -> Read<Edges> {
         let is_there = |it: &Vertex| (*it as usize) < names.len();
-        let gone = level.gone.keys().all(|(to, from)| is_there(to) && is_there(from));
-        if !gone || !level.froms.iter().all(is_there) {
+        let are_there = gone.keys().all(|(to, from)| is_there(to) && is_there(from));
+        if !are_there || !level.froms.iter().all(is_there) {
             return Err(Damaged("an edge leads to no vertex"));
         }
-        level.starts.push(level.froms.len());
         let mut degrees = vec![0; names.len()];
         level.froms.iter().for_each(|from| degrees[*from as usize] += 1);
-        let count = level.froms.len() as u64;
+        let count = level.edges() as u64;
         let mut edges = Edges::default();
         for name in &names {
             edges.place(*name);
@@ -283,8 +383,7 @@ impl Edges {
         if edges.names.len() != names.len() {
             return Err(Damaged("a vertex is there twice"));
         }
-        let lost = vec![0; level.froms.len().div_ceil(64)];
-        Ok(Edges { level, lost, degrees, count, ..edges })
+        Ok(Edges { level, gone, degrees, count, ..edges })
     }
 }
 

@@ -2,8 +2,9 @@
 //! the vertices that they lead to, where they come from sorted and told by the steps between; a
 //! vertex is told by its place, and a source by its place among all sources.
 //!
-//! What is saved is what was there when [`Graph::want_generation`] had the edges made one level;
-//! what comes meanwhile is above that, and the next generation's.
+//! What is saved is a level of edges. It is built while events come: all that its sources had said
+//! when it was begun is in, and of what came since, some. Sources are saved as they were at the
+//! beginning, so that this is taken again; an edge that has an event's stamp stays as it is.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -13,7 +14,7 @@ use crate::edges::{Edges, Level, Vertex};
 use crate::event::Stamp;
 use crate::graph::{Graph, Settings};
 use crate::segment::Reject;
-use crate::sources::Sources;
+use crate::sources::{Sources, save_silent};
 
 /// The version of the bytes.
 const VERSION: u64 = 1;
@@ -40,10 +41,42 @@ const EDGES: u8 = 4;
 const GONE: u8 = 5;
 const END: u8 = 6;
 
+/// A generation whose edges are being built: the rest as it was when that began.
+pub struct Begun {
+    keeping: Keeping,
+    taken: u64,
+    refused: u64,
+    /// Records of sources and rejects.
+    ready: VecDeque<Vec<u8>>,
+    /// Sources, in the order in which they are saved.
+    sources: Vec<u64>,
+}
+
+impl Begun {
+    /// Of a graph in which all that was taken is in.
+    pub(crate) fn new(graph: &Graph, keeping: Keeping) -> Begun {
+        let mut ready = VecDeque::new();
+        let mut run = Run::new(SOURCES);
+        graph.sources.save(|put| run.item(&mut ready, put));
+        run.end(&mut ready);
+        let mut run = Run::new(REJECTS);
+        for (source, reject) in graph.rejects() {
+            run.item(&mut ready, |bytes| {
+                put(bytes, source);
+                reject.encode(bytes);
+            });
+        }
+        run.end(&mut ready);
+        let sources = graph.sources.numbers().collect();
+        Begun { keeping, taken: graph.taken, refused: graph.refused, ready, sources }
+    }
+}
+
 /// A generation on its way out.
 pub struct Saving {
     ready: VecDeque<Vec<u8>>,
-    sources: Vec<u64>,
+    /// The places of sources, by their numbers.
+    sources: BTreeMap<u64, u64>,
     named: usize,
     edged: usize,
     vertices: usize,
@@ -57,39 +90,39 @@ impl Saving {
         self.keeping
     }
 
-    /// Of a graph whose edges are of one level.
-    pub(crate) fn new(graph: &Graph, keeping: Keeping) -> Saving {
+    /// Of a graph whose level is whole.
+    pub(crate) fn new(begun: Begun, graph: &Graph) -> Saving {
+        let Begun { keeping, taken, refused, mut ready, mut sources } = begun;
+        let (vertices, _) = graph.edges.level_size();
         let mut head = Vec::from([HEAD]);
         put(&mut head, VERSION);
         head.extend_from_slice(&keeping.graph.to_le_bytes());
-        let Settings { error, patience, vertices, edges } = graph.settings;
-        let numbers = [keeping.copies.into(), keeping.cut, error, patience, vertices as u64, edges];
-        let counts = [graph.taken, graph.refused, graph.edges.vertices() as u64];
+        let Settings { error, patience, vertices: most, edges } = graph.settings;
+        let numbers = [keeping.copies.into(), keeping.cut, error, patience, most as u64, edges];
+        let counts = [taken, refused, vertices as u64];
         numbers.into_iter().chain(counts).for_each(|number| put(&mut head, number));
-        let mut ready = VecDeque::from([framed(head)]);
+        ready.push_front(framed(head));
+        // Some edges are of sources that had said nothing when it was begun.
+        let known = sources.len();
+        let mut places: BTreeMap<u64, u64> = sources.iter().copied().zip(0..).collect();
+        sources.extend(graph.sources.numbers().filter(|it| !places.contains_key(it)));
         let mut run = Run::new(SOURCES);
-        graph.sources.save(|put| run.item(&mut ready, put));
-        run.end(&mut ready);
-        let mut run = Run::new(REJECTS);
-        for (source, reject) in graph.rejects() {
-            run.item(&mut ready, |bytes| {
-                put(bytes, source);
-                reject.encode(bytes);
-            });
+        for (number, place) in sources.iter().copied().zip(0..).skip(known) {
+            places.insert(number, place);
+            run.item(&mut ready, |bytes| save_silent(bytes, number));
         }
         run.end(&mut ready);
-        let sources: Vec<u64> = graph.sources.numbers().collect();
         let mut run = Run::new(GONE);
         for ((to, from), stamp) in graph.edges.gone() {
             run.item(&mut ready, |bytes| {
                 put(bytes, u64::from(*to));
                 put(bytes, u64::from(*from));
-                put_stamp(bytes, &sources, stamp, 0);
+                put_stamp(bytes, &places, stamp, 0);
             });
         }
         run.end(&mut ready);
-        let vertices = graph.edges.vertices();
-        Saving { ready, sources, named: 0, edged: 0, vertices, is_over: false, keeping }
+        let (named, edged, is_over) = (0, 0, false);
+        Saving { ready, sources: places, named, edged, vertices, is_over, keeping }
     }
 
     /// The next bytes, some thousands of them; `None` behind the last.
@@ -112,7 +145,7 @@ impl Saving {
             return None;
         }
         let mut bytes = Vec::from([END]);
-        put(&mut bytes, graph.edges.level_len() as u64);
+        put(&mut bytes, graph.edges.level_size().1 as u64);
         Some(framed(bytes))
     }
 
@@ -121,13 +154,13 @@ impl Saving {
         let mut bytes = Vec::from([EDGES]);
         put(&mut bytes, self.edged as u64);
         while self.edged < self.vertices && bytes.len() < RECORD {
-            let (froms, stamps) = graph.edges.level(self.edged as Vertex);
-            put(&mut bytes, froms.len() as u64);
+            let (count, edges) = graph.edges.level(self.edged as Vertex);
+            put(&mut bytes, count as u64);
             let (mut from_before, mut time) = (0, 0);
-            for (from, stamp) in froms.iter().zip(stamps) {
+            for (from, stamp) in edges {
                 put(&mut bytes, u64::from(from - from_before));
-                put_stamp(&mut bytes, &self.sources, stamp, time);
-                (from_before, time) = (*from, stamp.time);
+                put_stamp(&mut bytes, &self.sources, &stamp, time);
+                (from_before, time) = (from, stamp.time);
             }
             self.edged += 1;
         }
@@ -168,10 +201,10 @@ fn framed(record: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-fn put_stamp(bytes: &mut Vec<u8>, sources: &[u64], stamp: &Stamp, time: u64) {
+fn put_stamp(bytes: &mut Vec<u8>, places: &BTreeMap<u64, u64>, stamp: &Stamp, time: u64) {
     put_step(bytes, time, stamp.time);
     // Every stamp is of a source that is known.
-    put(bytes, sources.binary_search(&stamp.source).unwrap_or(0) as u64);
+    put(bytes, places.get(&stamp.source).copied().unwrap_or(0));
     put(bytes, stamp.sequence);
 }
 
@@ -186,6 +219,7 @@ pub struct Loading {
     rejects: BTreeMap<(u64, u64), Reject>,
     names: Vec<u64>,
     level: Level,
+    gone: BTreeMap<(Vertex, Vertex), Stamp>,
     is_over: bool,
 }
 
@@ -221,9 +255,9 @@ impl Loading {
             EDGES => self.edges(&mut reader)?,
             END => {
                 let edges = reader.number()?;
-                let is_whole = edges == self.level.froms.len() as u64
+                let is_whole = edges == self.level.edges() as u64
                     && self.names.len() as u64 == self.counts[2]
-                    && self.level.starts.len() == self.names.len();
+                    && self.level.vertices() == self.names.len();
                 if !is_whole {
                     return Err(Damaged("edges or vertices are missing"));
                 }
@@ -246,7 +280,7 @@ impl Loading {
                 while !reader.is_over() {
                     let (to, from) = (vertex(&mut reader)?, vertex(&mut reader)?);
                     let stamp = self.stamp(&mut reader, 0)?;
-                    self.level.gone.insert((to, from), stamp);
+                    self.gone.insert((to, from), stamp);
                 }
             }
             _ => return Err(Damaged("a part is of an unknown kind")),
@@ -275,21 +309,20 @@ impl Loading {
     }
 
     fn edges(&mut self, reader: &mut Reader<'_>) -> Read<()> {
-        if reader.number()? != self.level.starts.len() as u64 {
+        if reader.number()? != self.level.vertices() as u64 {
             return Err(Damaged("a vertex is missing"));
         }
         while !reader.is_over() {
-            self.level.starts.push(self.level.froms.len());
             let (mut from, mut time) = (0, 0);
             for _ in 0..reader.count()? {
                 from += u64::from(vertex(reader)?);
                 let stamp = self.stamp(reader, time)?;
                 let place =
                     Vertex::try_from(from).map_err(|_| Damaged("there is no such vertex"))?;
-                self.level.froms.push(place);
-                self.level.stamps.push(stamp);
+                self.level.push(place, stamp);
                 time = stamp.time;
             }
+            self.level.end_vertex();
         }
         Ok(())
     }
@@ -304,11 +337,11 @@ impl Loading {
 
     /// The graph, when all has come.
     pub fn finish(self) -> Read<(Graph, Keeping)> {
-        let Loading { head, counts, sources, rejects, names, level, is_over, .. } = self;
+        let Loading { head, counts, sources, rejects, names, level, gone, is_over, .. } = self;
         let (Some((settings, keeping)), Some(sources), true) = (head, sources, is_over) else {
             return Err(Damaged("its end is missing"));
         };
-        let edges = Edges::restore(names, level)?;
+        let edges = Edges::restore(names, level, gone)?;
         let [taken, refused, _] = counts;
         let graph = Graph::restore(settings, sources, edges, rejects, (taken, refused));
         Ok((graph, keeping))

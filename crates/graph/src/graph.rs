@@ -1,12 +1,12 @@
 //! A graph, with all that is kept of it.
 
-use alloc::collections::{BTreeMap, BinaryHeap};
+use alloc::collections::{BTreeMap, BinaryHeap, VecDeque};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use crate::edges::{Edges, Vertex};
 use crate::event::Event;
-use crate::generation::{Keeping, Saving};
+use crate::generation::{Begun, Keeping, Saving};
 use crate::ranks::{ONE, Ranks};
 use crate::reach;
 use crate::segment::{Call, Reject};
@@ -20,6 +20,11 @@ const MOST_ALIKE: u32 = 256;
 /// part of the edges than this.
 const MOST_HELD: u32 = 48;
 const PART: u64 = 16;
+
+/// A turn takes in so many of those that wait, and builds on at a generation over a part of the
+/// edges that it would sweep over, as each of them takes several times as long.
+const TAKEN_IN: usize = 1024;
+const BUILT: usize = 2;
 
 /// How a graph is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,7 +92,7 @@ pub struct Graph {
     pub(crate) edges: Edges,
     ranks: Ranks,
     /// What has come while ranks become good: source and event.
-    waiting: Vec<(u64, Event)>,
+    waiting: VecDeque<(u64, Event)>,
     /// Vertices from which an edge has come or gone since the last sweep began, some repeatedly.
     changed: Vec<Vertex>,
     is_sweeping: bool,
@@ -103,8 +108,10 @@ pub struct Graph {
     pub(crate) refused: u64,
     /// What was no event, by source and number.
     rejects: BTreeMap<(u64, u64), Reject>,
-    /// A generation that is wanted, and one that is on its way; no other is made meanwhile.
+    /// A generation that is to be kept: wanted, being built, and made. No other is begun until it
+    /// is kept.
     wanted: Option<Keeping>,
+    begun: Option<Begun>,
     saving: Option<Saving>,
     is_saving: bool,
 }
@@ -117,7 +124,7 @@ impl Graph {
             settings,
             edges: Edges::default(),
             ranks: Ranks::default(),
-            waiting: Vec::new(),
+            waiting: VecDeque::new(),
             changed: Vec::new(),
             is_sweeping: false,
             is_holding: false,
@@ -128,6 +135,7 @@ impl Graph {
             refused: 0,
             rejects: BTreeMap::new(),
             wanted: None,
+            begun: None,
             saving: None,
             is_saving: false,
         }
@@ -151,7 +159,7 @@ impl Graph {
                     offered.new += 1;
                     self.taken += 1;
                     match self.is_sweeping || self.is_holding {
-                        true => self.waiting.push((source, *event)),
+                        true => self.waiting.push_back((source, *event)),
                         false => self.apply(source, event),
                     }
                 }
@@ -213,24 +221,49 @@ impl Graph {
         self.settings
     }
 
-    /// Has a generation made as soon as no sweep is under way; with what is beside it.
+    /// Has a generation made, with what is beside it, as soon as no sweep is under way and what
+    /// waits is in. It has all that has been taken until now, and some of what comes while it is
+    /// built; to take that again changes nothing. [`Graph::step`] builds it.
     pub fn want_generation(&mut self, keeping: Keeping) {
         if self.is_saving {
             return;
         }
         self.wanted = Some(keeping);
         if !self.is_sweeping {
-            self.take_in();
-            self.begin_generation();
+            self.is_holding = false;
         }
     }
 
-    fn begin_generation(&mut self) {
-        if let Some(keeping) = self.wanted.take() {
-            self.edges.compact();
-            self.is_saving = true;
-            self.saving = Some(Saving::new(self, keeping));
+    /// Makes the generation that was wanted, at once: nobody waits for anything else.
+    pub fn finish_generation(&mut self) {
+        while self.wanted.is_some() || self.edges.is_building() {
+            self.prepare(usize::MAX);
         }
+    }
+
+    /// What is to be done between sweeps, and beside them; whether there is more of it.
+    fn prepare(&mut self, most: usize) -> bool {
+        if self.edges.build(most)
+            && let Some(begun) = self.begun.take()
+        {
+            self.saving = Some(Saving::new(begun, self));
+        }
+        if self.is_sweeping || self.is_holding {
+            return self.edges.is_building();
+        }
+        for _ in 0..TAKEN_IN.min(self.waiting.len()) {
+            let Some((source, event)) = self.waiting.pop_front() else { break };
+            self.apply(source, &event);
+        }
+        if self.waiting.is_empty()
+            && !self.edges.is_building()
+            && let Some(keeping) = self.wanted.take()
+        {
+            self.is_saving = true;
+            self.begun = Some(Begun::new(self, keeping));
+            self.edges.begin_level();
+        }
+        self.edges.is_building() || self.wanted.is_some() || !self.waiting.is_empty()
     }
 
     /// Whether the generation that was wanted is made.
@@ -274,60 +307,61 @@ impl Graph {
     /// Works on over about so many edges. `None` if there is nothing to do until events come;
     /// whether something was published otherwise.
     pub fn step(&mut self, now: u64, most: usize) -> Option<bool> {
-        if !self.is_sweeping {
-            let is_good = self.published.error <= self.settings.error || self.alike > MOST_ALIKE;
-            if self.published.number > 0 && is_good && self.taken == self.published.events {
-                return None;
-            }
-            if self.edges.vertices() == 0 {
-                return None;
-            }
-            if self.edges.is_fresh() && !self.is_saving {
-                self.edges.compact();
-            }
-            self.ranks.change(&self.edges, core::mem::take(&mut self.changed));
-            self.is_sweeping = true;
-            self.coming = Publication {
-                number: self.published.number + 1,
-                watermark: match self.waiting.is_empty() {
-                    true => self.sources.watermark(now),
-                    false => self.published.watermark,
-                },
-                events: self.taken - self.waiting.len() as u64,
-                behind: 0,
-                vertices: self.edges.vertices() as u64,
-                edges: self.edges.count(),
-                error: 0,
-                refused: 0,
-            };
+        let is_more = self.prepare(most.div_ceil(BUILT));
+        if !(self.is_sweeping || self.is_holding || self.waiting.is_empty()) {
+            return Some(false);
+        }
+        if !self.is_sweeping && !self.begin_sweep(now) {
+            return is_more.then_some(false);
         }
         let is_over = self.ranks.step(&self.edges, most);
         if is_over {
-            let (sum, bound) = self.ranks.sum_and_bound();
-            // Dividing by a sum that is wrong, too, at most doubles it.
-            let error = (2 * bound * u128::from(ONE)).div_ceil(sum.max(1));
-            let error = u64::try_from(error).unwrap_or(u64::MAX).min(2 * ONE);
-            let is_alike = self.published.events == self.coming.events;
-            self.alike = if is_alike { self.alike + 1 } else { 0 };
-            self.published = Publication { error, ..self.coming };
-            self.is_sweeping = false;
-            let is_good = error <= self.settings.error || self.alike >= MOST_HELD;
-            let is_much = self.waiting.len() as u64 * PART > self.edges.count();
-            self.is_holding = !(is_good || is_much || self.wanted.is_some());
-            if !self.is_holding {
-                self.take_in();
-                self.begin_generation();
-            }
+            self.publish();
         }
         Some(is_over)
     }
 
-    /// What waits is in from now on.
-    fn take_in(&mut self) {
-        self.is_holding = false;
-        for (source, event) in core::mem::take(&mut self.waiting) {
-            self.apply(source, &event);
+    /// Begins a sweep, if there is anything to be made better.
+    fn begin_sweep(&mut self, now: u64) -> bool {
+        let is_good = self.published.error <= self.settings.error || self.alike > MOST_ALIKE;
+        let is_done = self.published.number > 0 && is_good;
+        if is_done && self.taken == self.published.events || self.edges.vertices() == 0 {
+            return false;
         }
+        if self.edges.is_fresh() && !self.is_saving {
+            self.edges.begin_level();
+        }
+        self.ranks.change(&self.edges, core::mem::take(&mut self.changed));
+        self.is_sweeping = true;
+        self.coming = Publication {
+            number: self.published.number + 1,
+            watermark: match self.waiting.is_empty() {
+                true => self.sources.watermark(now),
+                false => self.published.watermark,
+            },
+            events: self.taken - self.waiting.len() as u64,
+            behind: 0,
+            vertices: self.edges.vertices() as u64,
+            edges: self.edges.count(),
+            error: 0,
+            refused: 0,
+        };
+        true
+    }
+
+    /// A sweep is over.
+    fn publish(&mut self) {
+        let (sum, bound) = self.ranks.sum_and_bound();
+        // Dividing by a sum that is wrong, too, at most doubles it.
+        let error = (2 * bound * u128::from(ONE)).div_ceil(sum.max(1));
+        let error = u64::try_from(error).unwrap_or(u64::MAX).min(2 * ONE);
+        let is_alike = self.published.events == self.coming.events;
+        self.alike = if is_alike { self.alike + 1 } else { 0 };
+        self.published = Publication { error, ..self.coming };
+        self.is_sweeping = false;
+        let is_good = error <= self.settings.error || self.alike >= MOST_HELD;
+        let is_much = self.waiting.len() as u64 * PART > self.edges.count();
+        self.is_holding = !(is_good || is_much || self.wanted.is_some());
     }
 
     /// What is known.

@@ -268,8 +268,9 @@ async fn put_generation<S: Shelf>(
     graph: &mut Graph,
     keeping: Keeping,
 ) -> Result<Option<u64>, Broken<S::Error>> {
-    graph.want_generation(keeping);
     // No sweep is under way in a graph that nobody has yet.
+    graph.want_generation(keeping);
+    graph.finish_generation();
     let Some(mut saving) = graph.take_generation() else { return Ok(None) };
     let put = shelf.put(Slot::Generation, stamp, &mut || saving.next(graph)).await;
     graph.end_generation();

@@ -62,7 +62,8 @@ impl<S: Shelf> Kept<S> {
         live.since_generation() > logged || self.journal.records() * 2 > MOST_RECORDS
     }
 
-    /// Has a generation begin as soon as no sweep is under way; then [`Kept::save`] puts it.
+    /// Has a generation begin as soon as no sweep is under way; [`Graph::step`] builds it, and
+    /// [`Kept::save`] puts it.
     pub fn begin_generation(&self) {
         self.live.borrow_mut().graph.want_generation(self.journal.keeping());
     }

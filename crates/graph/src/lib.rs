@@ -31,6 +31,7 @@ mod ranks;
 mod reach;
 mod segment;
 mod sources;
+mod stamps;
 #[cfg(test)]
 mod tests;
 

@@ -119,18 +119,7 @@ impl Sources {
     /// Calls `item` for each source, with what writes it.
     pub fn save(&self, mut item: impl FnMut(&dyn Fn(&mut Vec<u8>))) {
         for (number, source) in &self.known {
-            item(&|bytes| {
-                put(bytes, *number);
-                put(bytes, source.next);
-                put(bytes, source.until);
-                put(bytes, self.watermark);
-                put(bytes, source.beyond.len() as u64);
-                let mut before = source.next;
-                for sequence in &source.beyond {
-                    put(bytes, sequence - before);
-                    before = *sequence;
-                }
-            });
+            item(&|bytes| source.save(*number, self.watermark, bytes));
         }
     }
 
@@ -167,7 +156,22 @@ impl Sources {
     }
 }
 
+/// Writes a source of which nothing has come.
+pub fn save_silent(bytes: &mut Vec<u8>, number: u64) {
+    Source::default().save(number, 0, bytes);
+}
+
 impl Source {
+    fn save(&self, number: u64, watermark: u64, bytes: &mut Vec<u8>) {
+        let beyond = self.beyond.len() as u64;
+        [number, self.next, self.until, watermark, beyond].iter().for_each(|it| put(bytes, *it));
+        let mut before = self.next;
+        for sequence in &self.beyond {
+            put(bytes, sequence - before);
+            before = *sequence;
+        }
+    }
+
     fn is_idle(&self, now: u64, patience: u64) -> bool {
         now.saturating_sub(self.heard) > patience
     }
