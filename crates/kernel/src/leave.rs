@@ -41,10 +41,10 @@ impl<M: Machine> Core<M> {
             return Err(Status::NotFound);
         }
         let record = board.record(core);
-        let before = (record.generation(), record.stays());
-        let patience_ms = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
-        self.request(Request::Leave { core, patience_ms, is_away }).await?;
-        let limit = self.now() + patience + BEGINNING;
+        let mut before = (record.generation(), record.stays());
+        self.ask_to_leave(core, patience, is_away).await?;
+        let until = self.now() + patience;
+        let limit = until + BEGINNING;
         let is_gone = || self.machine.manager().is_none_or(|manager| manager.is_gone(core));
         loop {
             let phase = record.phase();
@@ -55,6 +55,11 @@ impl<M: Machine> Core<M> {
             if is_over {
                 return Ok(());
             }
+            if phase == CorePhase::Running && record.generation() != before.0 {
+                // It has failed before it had left: its next incarnation is to leave.
+                before = (record.generation(), record.stays());
+                self.ask_to_leave(core, until.since(self.now()), is_away).await?;
+            }
             let stays = record.stays() != before.1 && record.generation() == before.0;
             if stays || self.now() > limit {
                 if is_away {
@@ -64,6 +69,16 @@ impl<M: Machine> Core<M> {
             }
             self.sleep(LOOK).await;
         }
+    }
+
+    async fn ask_to_leave(
+        &self,
+        core: CoreId,
+        patience: Duration,
+        is_away: bool,
+    ) -> Result<(), Status> {
+        let patience_ms = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
+        self.request(Request::Leave { core, patience_ms, is_away }).await.map(drop)
     }
 
     /// Has a core that is away begin its next incarnation, and waits until it runs; one that is

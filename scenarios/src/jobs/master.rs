@@ -119,6 +119,9 @@ pub struct Driver {
     has_killed: Cell<bool>,
 }
 
+/// The workers that have joined and are not gone.
+type Known = Rc<RefCell<Vec<WorkerId>>>;
+
 /// Bounds that a task of its own has cut.
 type Cut = Rc<RefCell<Option<CallResult<Bounds>>>>;
 
@@ -155,12 +158,12 @@ impl Driver {
         let node = self.stl.node()?.member().map_or(NodeId(1), |member| member.node);
         let (id, cut) = (job.id, Cut::default());
         let mut master = Master::new(host.now(), node, Epoch::FIRST, job, splits, settings);
-        let (mut known, mut census) = (Vec::new(), host.now());
+        let (known, mut census) = (Known::default(), host.now());
         let limit = host.now() + LIMIT;
         let mut last = master.progress();
         loop {
             if census <= host.now() {
-                self.count(&mut master, &mut known).await;
+                self.count(&mut master, &known).await;
                 census = host.now() + CENSUS;
             }
             for Blob(note) in self.notes.0.take(id.0).await? {
@@ -204,7 +207,7 @@ impl Driver {
     }
 
     /// Tells the master who has come and who is gone.
-    async fn count(&self, master: &mut Master, known: &mut Vec<WorkerId>) {
+    async fn count(&self, master: &mut Master, known: &Known) {
         let host = self.stl.host();
         for (node, core) in &self.workers {
             let at = At { node: *node, core: *core };
@@ -212,10 +215,11 @@ impl Driver {
             let identity = match identity.await {
                 Ok(identity) => identity,
                 Err(_) => {
-                    self.see_gone(master, known, at);
+                    self.see_gone(master, &mut known.borrow_mut(), at);
                     continue;
                 }
             };
+            let known = &mut *known.borrow_mut();
             let id = WorkerId {
                 node: NodeId(identity.node),
                 life: Generation(identity.life),
@@ -245,9 +249,7 @@ impl Driver {
     }
 
     fn at(&self, id: WorkerId) -> At {
-        let own = self.stl.node().ok().and_then(|node| node.member());
-        let is_here = own.is_none_or(|own| own.node == id.node);
-        At { node: if is_here { NodeId(0) } else { id.node }, core: id.core }
+        place(id, own_node(&self.stl))
     }
 
     /// Says something to a worker; what does not arrive is said again.
@@ -261,19 +263,24 @@ impl Driver {
         }));
     }
 
-    /// Has the first worker that can cut bounds. None can where none has heard of the job yet.
-    fn have_cut(&self, job: JobId, samples: Vec<Vec<u8>>, known: &[WorkerId], cut: &Cut) {
-        let workers: Vec<At> = known.iter().map(|id| self.at(*id)).collect();
-        let (stl, cut) = (self.stl.clone(), cut.clone());
+    /// Has the first worker that can cut bounds, of those that are there by then. None can where
+    /// none has heard of the job yet.
+    fn have_cut(&self, job: JobId, samples: Vec<Vec<u8>>, known: &Known, cut: &Cut) {
+        let (stl, own, known) = (self.stl.clone(), own_node(&self.stl), known.clone());
+        let cut = cut.clone();
         self.stl.host().spawn(Box::pin(async move {
             let mut end = Err(CallError::new(Status::NotFound, "nobody cuts"));
             let until = stl.host().now() + LIMIT;
-            let mut workers = workers.iter().cycle();
-            while end.is_err()
-                && stl.host().now() < until
-                && let Some(at) = workers.next()
-            {
-                end = cut_at(&stl, *at, job, &samples).await;
+            let mut asked = 0;
+            while end.is_err() && stl.host().now() < until {
+                let worker = {
+                    let known = known.borrow();
+                    known.get(asked % known.len().max(1)).copied()
+                };
+                asked += 1;
+                if let Some(worker) = worker {
+                    end = cut_at(&stl, place(worker, own), job, &samples).await;
+                }
                 super::pause(&stl).await;
             }
             *cut.borrow_mut() = Some(end);
@@ -298,6 +305,17 @@ impl Driver {
             }));
         }
     }
+}
+
+/// The number of this node, if it is in a cluster.
+fn own_node(stl: &Stl) -> Option<NodeId> {
+    Some(stl.node().ok()?.member()?.node)
+}
+
+/// Where a worker is, as this node, which has this number, calls it.
+fn place(id: WorkerId, own: Option<NodeId>) -> At {
+    let is_here = own.is_none_or(|own| own == id.node);
+    At { node: if is_here { NodeId(0) } else { id.node }, core: id.core }
 }
 
 async fn cut_at(stl: &Stl, at: At, job: JobId, samples: &[Vec<u8>]) -> CallResult<Bounds> {
