@@ -143,10 +143,13 @@ struct Wanted {
     files: u64,
     /// Blocks of numbers that are sorted, time and again; none: none are.
     blocks: u64,
+    /// Whether a core may be for a disk and a worker.
+    is_mixed: bool,
 }
 
 /// Starts this core's part: so many `steps` of each hand, drawn from `seed`; jobs sort so many
-/// `blocks`. With `force=1` what must hold does not. A machine that has the [files](File) says so,
+/// `blocks`. With `mixed=0` no core is both for a disk and a worker: on Linux that runs no package,
+/// and jobs need one who does. With `force=1` what must hold does not. A machine that has the [files](File) says so,
 /// and with which `image` this core begins.
 pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     calls::serve(core);
@@ -167,6 +170,7 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
         by_force: arguments.number("force", 0) == 1,
         files: arguments.number("files", 0),
         blocks: arguments.number("blocks", 0),
+        is_mixed: arguments.number("mixed", 1) == 1,
     };
     let core = core.clone();
     conduct(&core.clone(), "shifting", move |findings| async move {
@@ -262,6 +266,7 @@ impl<M: Machine> Shifting<M> {
                     let roles = match draw.below(3) {
                         0 => &[CoreRole::Worker][..],
                         1 => &[CoreRole::Disk],
+                        _ if !self.wanted.is_mixed => &[CoreRole::Worker],
                         _ => &[CoreRole::Disk, CoreRole::Worker],
                     };
                     ("assign", manager.assign(other.0, roles.into(), PATIENCE_MS).await)

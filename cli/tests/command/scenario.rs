@@ -60,6 +60,8 @@ fn all_hold_on(machine: &str) {
             "package-keeps" if machine == "sim" => "package-keeps bytes=2097152",
             "package-replace" if machine == "sim" => "package-replace bytes=2097152",
             "neighbours" if machine == "sim" => "neighbours bytes=2097152",
+            "shifting" if machine == "hosted" => "shifting blocks=6 mixed=0",
+            "shifting" => "shifting blocks=6",
             _ => program,
         };
         command.args(["boot", "--json", "--machine", machine, "--program", words]);
@@ -67,9 +69,8 @@ fn all_hold_on(machine: &str) {
             "ticked" => Some(&ticks),
             "pool" | "package-buffers" | "disks" | "graph-kept" => Some(&pool),
             "roles" => Some(&roles),
-            "shifting" => Some(&pool),
             "datasets" | "stores" => Some(&store),
-            "greedy" | "jobs" => Some(&small),
+            "greedy" | "jobs" | "shifting" => Some(&small),
             _ => None,
         };
         if let Some(config) = config {
