@@ -149,8 +149,8 @@ struct Wanted {
 
 /// Starts this core's part: so many `steps` of each hand, drawn from `seed`; jobs sort so many
 /// `blocks`. With `mixed=0` no core is both for a disk and a worker: on Linux that runs no package,
-/// and jobs need one who does. With `force=1` what must hold does not. A machine that has the [files](File) says so,
-/// and with which `image` this core begins.
+/// and jobs need one who does. With `force=1` what must hold does not. A machine that has the
+/// [files](File) says so, and with which `image` this core begins.
 pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     calls::serve(core);
     if !conducts(core) {
