@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use nile_abi::ip::Addresses;
+use nile_abi::ip::{Addresses, FirstOfMany};
 use nile_platform_hosted::Outside;
 
 use crate::cluster::args::{
@@ -515,12 +515,22 @@ pub struct Switch {
     /// The address there of a gateway to this machine, which lends addresses and knows names.
     #[arg(long, value_name = "ADDRESS", requires = "first")]
     pub gateway: Option<Ipv4Addr>,
+    /// The address of IPv6 of n1 there, with the bits that all have in common.
+    #[arg(long, value_name = "ADDRESS/BITS", requires = "gateway")]
+    pub first6: Option<String>,
     /// What faults are drawn from.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 }
 
 impl Switch {
+    /// The addresses of IPv6 of the nodes, if they have any that follow from their numbers.
+    pub fn addresses6(&self) -> Result<Option<FirstOfMany>, Failure> {
+        let Some(first) = &self.first6 else { return Ok(None) };
+        let wrong = || Failure::request(format!("--first6 {first}: no network"));
+        FirstOfMany::parse(first).ok_or_else(wrong).map(Some)
+    }
+
     /// The addresses of the nodes.
     pub fn addresses(&self) -> Result<Addresses, Failure> {
         let Some(first) = &self.first else { return Ok(Addresses::USUAL) };

@@ -45,6 +45,7 @@ pub fn run(options: &args::Switch) -> Result<(), Failure> {
         server.plug_gateway(gateway::start(&gateway::Settings {
             forwards: &options.forward,
             addresses: options.addresses()?,
+            wide: options.addresses6()?,
             folder: &options.folder,
             // A network outside has a server of its own.
             lends: options.interface.is_none(),

@@ -42,11 +42,11 @@ const LIMIT: Duration = Duration::from_secs(100);
 
 /// Starts this core's part: a dataset of `bytes`, and a stop of the server every `stop_us`, zero
 /// for none, and at most `stops` of them: on a slow machine it may not come far in between. The
-/// server has memory for so many `connections`, which a machine has as many of as its
-/// manifest says. With `own=1` the client has sockets of packages, with `names=1` it
-/// looks the server up by its name as well. With `apart=1` the server has
-/// its network from the package `net`, and so has such a client; then `net` is stopped as often as
-/// the server. With `control=1` what the server keeps is dropped whenever it is stopped.
+/// server has memory for so many `connections`, which a machine has as many of as its manifest
+/// says. With `own=1` the client has sockets of packages, with `names=1` it looks the server up by
+/// its name as well; with `v6=1` both speak IPv6. With `apart=1` the server has its network from
+/// the package `net`, and so has such a client; then `net` is stopped as often as the server. With
+/// `control=1` what the server keeps is dropped whenever it is stopped.
 pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     let plan = Plan {
         bytes: arguments.number("bytes", 400_003),
@@ -55,6 +55,7 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
         connections: arguments.number("connections", CONNECTIONS),
         is_own: arguments.number("own", 0) > 0 || arguments.number("names", 0) > 0,
         is_named: arguments.number("names", 0) > 0,
+        is_v6: arguments.number("v6", 0) > 0,
         is_apart: arguments.number("apart", 0) > 0,
         forgets: arguments.number("control", 0) > 0,
     };
@@ -77,6 +78,7 @@ struct Plan {
     connections: u64,
     is_own: bool,
     is_named: bool,
+    is_v6: bool,
     is_apart: bool,
     forgets: bool,
 }
@@ -167,10 +169,12 @@ async fn check(stl: &Stl, findings: &Findings, plan: Plan) -> CallResult<()> {
         }
     }
     server.start("web", Bytes(told.as_bytes().into()), PATIENCE_MS, plan.is_apart).await?;
-    let kind = match (plan.is_own, plan.is_named) {
-        (_, true) => "named",
-        (true, false) => "own",
-        (false, false) => "stock",
+    let kind = match (plan.is_own, plan.is_named, plan.is_v6) {
+        (_, true, _) => "named",
+        (true, false, false) => "own",
+        (true, false, true) => "own6",
+        (false, false, false) => "stock",
+        (false, false, true) => "stock6",
     };
     let argument = format!("{} 80 {NAME} {} {kind}", SERVER.0, plan.bytes);
     client.start("fetch", Bytes(argument.as_bytes().into()), PATIENCE_MS, plan.is_apart).await?;

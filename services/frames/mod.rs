@@ -1,6 +1,6 @@
-//! Frames for the package that serves this node's network (docs/network.md): what comes of IPv4 and
-//! ARP waits here for it, like in a device's ring, and what it sends goes out on the core's line.
-//! The service outlives the package: what comes while that begins anew waits a while.
+//! Frames for the package that serves this node's network (docs/network.md): what comes of IPv4,
+//! ARP and IPv6 waits here for it, like in a device's ring, and what it sends goes out on the
+//! core's line. The service outlives the package: what comes while that begins anew waits a while.
 
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -11,7 +11,7 @@ use core::cell::{Cell, RefCell};
 use core::time::Duration;
 
 use nile_abi::ethernet::HEADER_BYTES;
-use nile_abi::ip::{ARP, Addresses, IPV4};
+use nile_abi::ip::{ARP, Addresses, IPV4, IPV6, Wide};
 use nile_abi::{CoreId, Instant, MacAddress, Status, Window};
 use nile_bosml::{Blob, Bytes};
 use nile_interfaces::frames::{Attachment, FrameBatch, FrameCounts, FramesKernel, pack, unpack};
@@ -99,6 +99,12 @@ impl FramesKernel for Frames {
         let member = cluster::member(&self.stl);
         let addresses = member.as_ref().map_or(Addresses::USUAL, |it| it.addresses);
         let leases = member.as_ref().is_some_and(|it| it.leases);
+        let wide = member.as_ref().map_or(Wide::None, |it| it.wide);
+        let own_wide = match wide {
+            Wide::From(all) => all.address_of(own).map(|it| (it.to_bits(), all.prefix())),
+            Wide::None | Wide::Advertised => None,
+        };
+        let (wide_bits, wide_prefix) = own_wide.unwrap_or_default();
         let rules = member.map_or_else(String::new, |it| String::from(&*it.rules));
         Ok(Attachment {
             ticket,
@@ -107,6 +113,10 @@ impl FramesKernel for Frames {
             prefix: addresses.prefix(),
             gateway: addresses.gateway().to_bits(),
             leases,
+            wide_high: (wide_bits >> 64) as u64,
+            wide_low: wide_bits as u64,
+            wide_prefix,
+            advertised: wide == Wide::Advertised,
             rules,
             mac: u64::from_be_bytes([0, 0, a, b, c, d, e, f]),
             max_frame: u32::try_from(interface.max_frame()).unwrap_or(u32::MAX),
@@ -169,6 +179,7 @@ impl Frames {
         });
         port.line.attach(IPV4, &port);
         port.line.attach(ARP, &port);
+        port.line.attach(IPV6, &port);
         *self.port.borrow_mut() = Some(port.clone());
         Ok(port)
     }
@@ -238,7 +249,7 @@ fn may_have(package: &PackageState) -> bool {
 fn may_send(frame: &[u8], own: MacAddress, most: usize) -> bool {
     let Some((header, _)) = frame.split_first_chunk::<HEADER_BYTES>() else { return false };
     let kind = u16::from_be_bytes([header[12], header[13]]);
-    matches!(kind, IPV4 | ARP) && frame.len() <= most && header[6..12] == own.0
+    matches!(kind, IPV4 | ARP | IPV6) && frame.len() <= most && header[6..12] == own.0
 }
 
 impl Protocol for Port {
@@ -295,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn only_frames_of_ipv4_from_the_own_address_are_sent() {
+    fn only_frames_of_ip_from_the_own_address_are_sent() {
         const OWN: MacAddress = MacAddress([2, 0, 0, 0, 1, 0]);
         const MOST: usize = 1514;
         let frame = |from: MacAddress, kind: u16, bytes: usize| {
@@ -304,13 +315,13 @@ mod tests {
             frame[12..14].copy_from_slice(&kind.to_be_bytes());
             frame
         };
-        for kind in [IPV4, ARP] {
+        for kind in [IPV4, ARP, IPV6] {
             assert!(may_send(&frame(OWN, kind, MOST), OWN, MOST));
             assert!(may_send(&frame(OWN, kind, HEADER_BYTES), OWN, MOST));
             assert!(!may_send(&frame(OWN, kind, MOST + 1), OWN, MOST));
             assert!(!may_send(&frame(MacAddress([2, 0, 0, 0, 2, 0]), kind, 60), OWN, MOST));
         }
-        for kind in [nile_abi::ethernet::CALLS, nile_abi::ethernet::BULK, 0x86dd, 0] {
+        for kind in [nile_abi::ethernet::CALLS, nile_abi::ethernet::BULK, 0x8100, 0] {
             assert!(!may_send(&frame(OWN, kind, 60), OWN, MOST));
         }
         assert!(!may_send(&frame(OWN, IPV4, 60)[..13], OWN, MOST) && !may_send(&[], OWN, MOST));

@@ -90,6 +90,8 @@ fn document(told: &[(Target, Told)]) -> Value {
         json!({
             "core": core.place().to_string(),
             "at": it.at,
+            "v6": it.v6.split_whitespace().collect::<Vec<_>>(),
+            "router": it.router,
             "gateway": it.gateway,
             "resolver": it.resolver,
             "server": it.server,
@@ -141,7 +143,7 @@ fn text(told: &[(Target, Told)]) -> String {
     }
     let titles = |names: &[&str]| vec![names.iter().map(|it| String::from(*it)).collect()];
     let mut addresses: Vec<Vec<String>> =
-        titles(&["core", "address", "gateway", "resolver", "lent by", "for"]);
+        titles(&["core", "address", "gateway", "resolver", "lent by", "for", "IPv6", "router"]);
     let mut listeners =
         titles(&["core", "package", "listens at", "accepted", "resumed", "half open"]);
     let mut connections = titles(&[
@@ -166,6 +168,8 @@ fn text(told: &[(Target, Told)]) -> String {
             word(&address.resolver),
             word(&address.server),
             word(if address.server.is_empty() { "" } else { &left }),
+            word(&address.v6),
+            word(&address.router),
         ]);
         listeners.extend(it.listeners.iter().map(|it| {
             vec![

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
+use nile_abi::ip::Wide;
+
 use super::args::Kind;
 use super::folder::{Folder, Record};
 use super::{node, process, ready};
@@ -37,9 +39,13 @@ pub fn start(folder: &Folder, record: &Record, capture: Option<&Path>) -> Result
     }
     // A network outside has a gateway of its own.
     if record.interface.is_none() || !record.forwards.is_empty() {
-        let addresses = node::kept_config(folder)?.ip.addresses;
+        let ip = node::kept_config(folder)?.ip;
+        let addresses = ip.addresses;
         let first = format!("{}/{}", addresses.first(), addresses.prefix());
         command.args(["--first", &first, "--gateway", &addresses.gateway().to_string()]);
+        if let Wide::From(all) = ip.wide {
+            command.args(["--first6", &format!("{}/{}", all.first(), all.prefix())]);
+        }
     }
     for forward in &record.forwards {
         command.args(["--forward", forward]);

@@ -1,4 +1,4 @@
-//! The gateway: what a cluster's IPv4 network is connected with this machine by, without any right
+//! The gateway: what a cluster's network is connected with this machine by, without any right
 //! that a user does not have. A thread of the switch's process with a port of the switch, behind
 //! which smoltcp has the address of the gateway; connections to ports of this machine are spliced
 //! to connections to nodes ([`super::splice`]), and datagrams are passed on ([`datagrams`]).
@@ -22,9 +22,10 @@ use std::path::Path;
 use std::time::Instant as Clock;
 
 use nile_abi::ethernet::STANDARD_FRAME;
-use nile_abi::ip::Addresses;
+use nile_abi::ip::{Addresses, FirstOfMany};
 use nile_abi::{MacAddress, NodeId};
 use nile_net::Queues;
+use nile_net::own::{LINK_BITS, link_address};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use smoltcp::iface::{Config, Interface, SocketSet};
@@ -32,6 +33,7 @@ use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr};
 
 use self::datagrams::Datagrams;
+use self::names::Names;
 use self::services::Services;
 use super::forward::{Door, Forward};
 use super::sockets;
@@ -59,6 +61,8 @@ pub struct Settings<'a> {
     pub forwards: &'a [Forward],
     /// The network.
     pub addresses: Addresses,
+    /// The addresses of IPv6, if they follow from the nodes' numbers.
+    pub wide: Option<FirstOfMany>,
     /// The cluster's folder.
     pub folder: &'a Path,
     /// Whether it lends nodes their addresses.
@@ -108,18 +112,27 @@ impl Gateway {
         doors: Vec<(Forward, UdpSocket)>,
         settings: &Settings<'_>,
     ) -> Gateway {
-        let &Settings { addresses, folder, lends, seed, .. } = settings;
+        let &Settings { addresses, wide, folder, lends, seed, .. } = settings;
         let mut frames = Queues::of_frames(STANDARD_FRAME, WAITING);
         // No node has this number.
-        let mac = EthernetAddress(MacAddress::local(NodeId(u32::MAX), 0).0);
-        let mut config = Config::new(HardwareAddress::Ethernet(mac));
+        let mac = MacAddress::local(NodeId(u32::MAX), 0);
+        let mut config = Config::new(HardwareAddress::Ethernet(EthernetAddress(mac.0)));
         config.random_seed = seed;
         let mut interface = Interface::new(config, &mut frames, Instant::ZERO);
         interface.update_ip_addrs(|own| {
-            let _ = own.push(IpCidr::new(IpAddress::Ipv4(addresses.gateway()), addresses.prefix()));
+            let wide = wide.map(|it| (it.gateway().into(), it.prefix()));
+            let all = [
+                Some((addresses.gateway().into(), addresses.prefix())),
+                Some((link_address(mac).into(), LINK_BITS)),
+                wide,
+            ];
+            for (address, bits) in all.into_iter().flatten() {
+                // There is room for all.
+                let _ = own.push(IpCidr::new(address, bits));
+            }
         });
         let mut sockets = SocketSet::new(Vec::new());
-        let services = Services::new(&mut sockets, addresses, folder, lends);
+        let services = Services::new(&mut sockets, Names::new(addresses, wide, folder), lends);
         let cable = Cable { socket, frames, gone: false };
         let (splices, start) = (Vec::new(), Clock::now());
         let next_port = PORTS.start;

@@ -4,6 +4,7 @@
 
 mod faults;
 mod filter;
+mod outside;
 mod servers;
 
 use std::fs;

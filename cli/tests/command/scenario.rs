@@ -120,6 +120,11 @@ fn a_download_goes_on_while_its_server_is_stopped_on_linux() {
 }
 
 #[test]
+fn a_download_over_ipv6_goes_on_while_its_network_is_stopped_on_linux() {
+    web_holds_on("hosted", " apart=1 v6=1", "");
+}
+
+#[test]
 fn a_download_goes_on_while_its_network_is_stopped_on_linux() {
     web_holds_on("hosted", " apart=1", LENT);
 }
@@ -127,6 +132,11 @@ fn a_download_goes_on_while_its_network_is_stopped_on_linux() {
 #[test]
 fn a_download_goes_on_while_its_server_is_stopped_in_qemu() {
     web_holds_on("qemu", "", "");
+}
+
+#[test]
+fn a_download_over_ipv6_goes_on_while_its_server_is_stopped_in_qemu() {
+    web_holds_on("qemu", " v6=1", "");
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! The IPv4 network of a cluster: which address each node has.
+//! The network of a cluster: which addresses each node has.
 
-use core::net::Ipv4Addr;
+use core::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::NodeId;
 
@@ -9,7 +9,10 @@ pub const IPV4: u16 = 0x0800;
 /// That of the resolution of its addresses.
 pub const ARP: u16 = 0x0806;
 
-/// The addresses of a network: n1 has one, n2 the next one, and so on.
+/// The type of frames that carry IPv6.
+pub const IPV6: u16 = 0x86dd;
+
+/// The addresses of a network of IPv4: n1 has one, n2 the next one, and so on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Addresses {
     first: Ipv4Addr,
@@ -80,6 +83,67 @@ impl Addresses {
     }
 }
 
+/// Where nodes have their addresses of IPv6, beside those for their link.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum Wide {
+    /// They have none.
+    #[default]
+    None,
+    /// From routers.
+    Advertised,
+    /// n1 has one, n2 the next one, and so on.
+    From(FirstOfMany),
+}
+
+/// An address of IPv6 and those behind it, with so many bits in common.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FirstOfMany {
+    first: Ipv6Addr,
+    prefix: u8,
+}
+
+impl FirstOfMany {
+    /// What a text says, as `fd42::1/64`; `None` if it is no such network: one has 8 to 120 bits
+    /// in common, and n1's address is no group's, nor for one link alone.
+    pub fn parse(text: &str) -> Option<FirstOfMany> {
+        let (address, prefix) = text.split_once('/')?;
+        let (first, prefix) = (address.parse().ok()?, prefix.parse().ok()?);
+        let all = FirstOfMany { first, prefix };
+        let is_wide = !(first.is_multicast() || first.is_unicast_link_local())
+            && first.to_ipv4_mapped().is_none();
+        let is_good = (8..=120).contains(&prefix) && is_wide && !first.is_loopback();
+        (is_good && all.address_of(NodeId(1)).is_some()).then_some(all)
+    }
+
+    /// The address of a node. `None` if there are not so many. The one without any other bits
+    /// belongs to routers (RFC 4291, 2.6.1).
+    pub fn address_of(&self, node: NodeId) -> Option<Ipv6Addr> {
+        let beyond = u128::from(node.0.checked_sub(1)?);
+        let bits = self.first.to_bits().checked_add(beyond)?;
+        let common = u128::MAX << (128 - u32::from(self.prefix));
+        let is_near = (bits ^ self.first.to_bits()) & common == 0 && bits & !common != 0;
+        let address = is_near.then(|| Ipv6Addr::from_bits(bits));
+        address.filter(|it| *it != self.gateway())
+    }
+
+    /// The address of a gateway to the machine that a cluster runs on: the last one that is no
+    /// group of routers (RFC 2526).
+    pub fn gateway(&self) -> Ipv6Addr {
+        let own = u128::MAX >> u32::from(self.prefix);
+        Ipv6Addr::from_bits((self.first.to_bits() | own) - 0x80)
+    }
+
+    /// The address of n1.
+    pub fn first(&self) -> Ipv6Addr {
+        self.first
+    }
+
+    /// Bits that all addresses have in common.
+    pub fn prefix(&self) -> u8 {
+        self.prefix
+    }
+}
+
 fn mask(prefix: u8) -> u32 {
     u32::MAX << (32 - u32::from(prefix))
 }
@@ -98,6 +162,32 @@ mod tests {
         assert_eq!(address(0xfffd), Some([10, 42, 255, 253]));
         assert_eq!((address(0), address(0xfffe), address(0xffff)), (None, None, None));
         assert_eq!(address(u32::MAX), None);
+    }
+
+    #[test]
+    fn each_node_has_an_address_of_ipv6() {
+        let all = FirstOfMany::parse("fd42::1/64").unwrap();
+        let address = |node| all.address_of(NodeId(node)).map(|it| it.segments());
+        assert_eq!(address(1), Some([0xfd42, 0, 0, 0, 0, 0, 0, 1]));
+        assert_eq!(address(0x1_0000), Some([0xfd42, 0, 0, 0, 0, 0, 1, 0]));
+        assert_eq!((address(0), address(u32::MAX).is_some()), (None, true));
+        let few = FirstOfMany::parse("2001:db8::fe/120").unwrap();
+        assert!(few.address_of(NodeId(2)).is_some() && few.address_of(NodeId(3)).is_none());
+        let gateway = [0xfd42, 0, 0, 0, 0xffff, 0xffff, 0xffff, 0xff7f];
+        assert_eq!(all.gateway().segments(), gateway);
+        assert_eq!(FirstOfMany::parse("fd42::7f/120"), None, "it is the gateway's");
+        for wrong in [
+            "fd42::1",
+            "fd42::1/121",
+            "fd42::/64",
+            "fe80::1/64",
+            "ff02::1/64",
+            "::1/64",
+            "auto",
+            "",
+        ] {
+            assert_eq!(FirstOfMany::parse(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

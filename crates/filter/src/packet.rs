@@ -1,6 +1,6 @@
 //! What the filter looks at in a packet.
 
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 
 /// The numbers of protocols that rules name.
 pub const ICMP: u8 = 1;
@@ -8,6 +8,8 @@ pub const ICMP: u8 = 1;
 pub const TCP: u8 = 6;
 /// See above.
 pub const UDP: u8 = 17;
+/// See above: that of IPv6.
+pub const ICMPV6: u8 = 58;
 
 /// Which way a packet goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,12 +37,12 @@ pub struct Connection {
     /// The number of the protocol.
     pub protocol: u8,
     /// The other side's address.
-    pub other: Ipv4Addr,
+    pub other: IpAddr,
     /// The node's port and the other side's; of an echo its identifier, twice.
     pub ports: (u16, u16),
 }
 
-/// A packet of IPv4 that is whole.
+/// A packet that is whole. Its protocol is that behind IPv6's extension headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Packet {
     /// Which way it goes.
@@ -48,9 +50,9 @@ pub struct Packet {
     /// The number of its protocol.
     pub protocol: u8,
     /// The node's address, or that of the group that the node hears.
-    pub own: Ipv4Addr,
+    pub own: IpAddr,
     /// The other side's address.
-    pub other: Ipv4Addr,
+    pub other: IpAddr,
     /// The node's port and the other side's, if the protocol has ports.
     pub ports: Option<(u16, u16)>,
     /// The connection that it is of, or that it reports an error of.

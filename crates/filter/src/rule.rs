@@ -1,21 +1,23 @@
 //! Rules, and how they are written, one a line:
 //!
 //! ```text
-//! rule  = ("allow" | "deny") ("in" | "out") ["tcp" | "udp" | "icmp"] [from] [to] [state]
-//! from  = "from" side       the sender of the packet
-//! to    = "to" side         its receiver
-//! side  = ADDRESS["/"BITS] | "port" PORT["-"PORT] | ADDRESS["/"BITS] "port" PORT["-"PORT]
-//! state = "new" | "established"
+//! rule     = ("allow" | "deny") ("in" | "out") [protocol] [from] [to] [state]
+//! protocol = "tcp" | "udp" | "icmp" | "icmpv6"
+//! from     = "from" side       the sender of the packet
+//! to       = "to" side         its receiver
+//! side     = ADDRESS["/"BITS] | "port" PORT["-"PORT] | ADDRESS["/"BITS] "port" PORT["-"PORT]
+//! state    = "new" | "established"
 //! ```
 //!
-//! `#` begins a comment. Ports need `tcp` or `udp`.
+//! `#` begins a comment. Ports need `tcp` or `udp`. A rule with an address is about packets of that
+//! address's family, IPv4 or IPv6; `icmp` is that of IPv4.
 
 use alloc::vec::Vec;
 use core::fmt;
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 use core::str::FromStr;
 
-use crate::packet::{Direction, ICMP, Packet, TCP, UDP};
+use crate::packet::{Direction, ICMP, ICMPV6, Packet, TCP, UDP};
 
 /// Rules that there can be at once, and bytes of their text.
 pub const MOST_RULES: usize = 1024;
@@ -43,8 +45,8 @@ pub enum State {
 /// A sender or a receiver.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Side {
-    /// Addresses with so many first bits in common; any, if there is none.
-    pub address: Option<(Ipv4Addr, u8)>,
+    /// Addresses of one family with so many first bits in common; any, if there is none.
+    pub address: Option<(IpAddr, u8)>,
     /// The first and the last port; any, if there is none.
     pub ports: Option<(u16, u16)>,
 }
@@ -107,7 +109,7 @@ pub struct RuleError {
 }
 
 /// The protocols that have names.
-const PROTOCOLS: [(&str, u8); 3] = [("tcp", TCP), ("udp", UDP), ("icmp", ICMP)];
+const PROTOCOLS: [(&str, u8); 4] = [("tcp", TCP), ("udp", UDP), ("icmp", ICMP), ("icmpv6", ICMPV6)];
 
 impl Rules {
     /// The first rule that is about a packet whose connection stands so says what becomes of it. A
@@ -175,16 +177,31 @@ impl Rule {
 }
 
 impl Side {
-    fn has(&self, (address, port): (Ipv4Addr, Option<u16>)) -> bool {
-        let near =
-            |(net, bits): (Ipv4Addr, u8)| (net.to_bits() ^ address.to_bits()) & mask(bits) == 0;
+    fn has(&self, (address, port): (IpAddr, Option<u16>)) -> bool {
+        let near = |(net, bits): (IpAddr, u8)| is_near(net, address, bits);
         let within = |(first, last)| port.is_some_and(|port| (first..=last).contains(&port));
         self.address.is_none_or(near) && self.ports.is_none_or(within)
     }
 }
 
-fn mask(bits: u8) -> u32 {
-    u32::MAX.checked_shl(32 - u32::from(bits.min(32))).unwrap_or_default()
+/// Whether two addresses are of one family and have so many first bits in common.
+pub fn is_near(one: IpAddr, other: IpAddr, bits: u8) -> bool {
+    match (one, other) {
+        (IpAddr::V4(one), IpAddr::V4(other)) => {
+            let differ = one.to_bits() ^ other.to_bits();
+            differ.leading_zeros() >= u32::from(bits.min(32))
+        }
+        (IpAddr::V6(one), IpAddr::V6(other)) => {
+            let differ = one.to_bits() ^ other.to_bits();
+            differ.leading_zeros() >= u32::from(bits.min(128))
+        }
+        _ => false,
+    }
+}
+
+/// Bits of an address of this one's family.
+fn bits_of(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
 }
 
 /// The words of a line, with where they begin.
@@ -220,7 +237,7 @@ impl<'a> Words<'a> {
         let mut has_port = self.take(port);
         if has_port.is_none() {
             let (at, word) = self.next();
-            if !word.starts_with(|it: char| it.is_ascii_digit()) {
+            if !word.contains(':') && !word.starts_with(|it: char| it.is_ascii_digit()) {
                 return Err((at, Wrong::Side));
             }
             side.address = Some(address(word).map_err(|wrong| (at, wrong))?);
@@ -237,14 +254,17 @@ impl<'a> Words<'a> {
     }
 }
 
-fn address(word: &str) -> Result<(Ipv4Addr, u8), Wrong> {
-    let (address, bits) = word.split_once('/').unwrap_or((word, "32"));
-    let address: Ipv4Addr = address.parse().map_err(|_| Wrong::Address)?;
-    let bits = number::<u8>(bits).filter(|it| *it <= 32).ok_or(Wrong::Address)?;
-    match address.to_bits() & !mask(bits) {
-        0 => Ok((address, bits)),
-        _ => Err(Wrong::Bits),
-    }
+fn address(word: &str) -> Result<(IpAddr, u8), Wrong> {
+    let (address, bits) = word.split_once('/').map_or((word, None), |it| (it.0, Some(it.1)));
+    let address: IpAddr = address.parse().map_err(|_| Wrong::Address)?;
+    let most = bits_of(address);
+    let bits = bits.map_or(Some(most), |it| number::<u8>(it).filter(|it| *it <= most));
+    let bits = bits.ok_or(Wrong::Address)?;
+    let behind = match address {
+        IpAddr::V4(it) => it.to_bits().checked_shl(bits.into()).unwrap_or(0) != 0,
+        IpAddr::V6(it) => it.to_bits().checked_shl(bits.into()).unwrap_or(0) != 0,
+    };
+    if behind { Err(Wrong::Bits) } else { Ok((address, bits)) }
 }
 
 fn ports(word: &str) -> Option<(u16, u16)> {
@@ -297,7 +317,7 @@ impl fmt::Display for Rule {
                 write!(f, " {word}")?;
             }
             match side.address {
-                Some((address, 32)) => write!(f, " {address}")?,
+                Some((address, bits)) if bits == bits_of(address) => write!(f, " {address}")?,
                 Some((address, bits)) => write!(f, " {address}/{bits}")?,
                 None => {}
             }
@@ -321,10 +341,12 @@ impl fmt::Display for Wrong {
             Wrong::Action => f.write_str("a rule begins with allow or deny"),
             Wrong::Direction => f.write_str("behind that comes in or out"),
             Wrong::Word => f.write_str(
-                "expected, in this order: tcp, udp or icmp; from; to; new or established",
+                "expected, in this order: tcp, udp, icmp or icmpv6; from; to; new or established",
             ),
-            Wrong::Side => f.write_str("expected an address, as 10.42.0.0/16, or port"),
-            Wrong::Address => f.write_str("no address, such as 10.42.0.1 or 10.42.0.0/16"),
+            Wrong::Side => {
+                f.write_str("expected an address, as 10.42.0.0/16 or fd42::/64, or port")
+            }
+            Wrong::Address => f.write_str("no address, such as 10.42.0.0/16 or fd42::1"),
             Wrong::Bits => f.write_str("the address has ones behind the bits that count"),
             Wrong::Port => f.write_str("no port, such as 80 or 1-1023"),
             Wrong::NoPorts => f.write_str("ports are of tcp or udp, which the rule does not name"),

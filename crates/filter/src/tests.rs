@@ -1,6 +1,6 @@
 //! Any text is rules or an error with its place; any packets have the verdicts of a plain model.
 
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::string::{String, ToString};
@@ -12,17 +12,18 @@ use proptest::prelude::*;
 
 use crate::connections::MOST_CONNECTIONS;
 use crate::filter::Filter;
-use crate::packet::{Connection, Direction, ICMP, Packet, Signal, TCP, UDP};
-use crate::rule::{Action, MOST_BYTES, MOST_RULES, Rules, State};
+use crate::packet::{Connection, Direction, ICMP, ICMPV6, Packet, Signal, TCP, UDP};
+use crate::rule::{Action, MOST_BYTES, MOST_RULES, Rules, State, is_near};
 
-const OWN: Ipv4Addr = Ipv4Addr::new(10, 42, 0, 1);
+const OWN: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 42, 0, 1));
+const OWN6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd42, 0, 0, 0, 0, 0, 0, 1));
 
 fn at(millis: u64) -> Instant {
     Instant::START + Duration::from_millis(millis)
 }
 
 fn packet(direction: Direction, protocol: u8, other: u8, ports: (u16, u16)) -> Packet {
-    let other = Ipv4Addr::new(10, 42, 0, other);
+    let other = IpAddr::from([10, 42, 0, other]);
     Packet {
         direction,
         protocol,
@@ -33,6 +34,14 @@ fn packet(direction: Direction, protocol: u8, other: u8, ports: (u16, u16)) -> P
         reports: false,
         signal: Signal::Goes,
     }
+}
+
+/// The same packet between addresses of IPv6.
+fn over_ipv6(packet: Packet, other: u8) -> Packet {
+    let other = IpAddr::from([0xfd42, 0, 0, 0, 0, 0, 0, other.into()]);
+    let protocol = if packet.protocol == ICMP { ICMPV6 } else { packet.protocol };
+    let connection = packet.connection.map(|it| Connection { protocol, other, ..it });
+    Packet { protocol, own: OWN6, other, connection, ..packet }
 }
 
 fn filter(text: &str) -> Filter {
@@ -48,11 +57,17 @@ fn a_text_that_is_no_rule_is_refused_with_its_place() {
         ("\n# all\nallow all", "3:7: behind that comes in or out"),
         ("allow", "1:6: behind that comes in or out"),
         ("allow in port 80", "1:10: expected, in this order"),
-        ("allow in tcp to", "1:16: expected an address, as 10.42.0.0/16, or port"),
+        ("allow in tcp to", "1:16: expected an address, as 10.42.0.0/16 or fd42::/64, or port"),
         ("allow in tcp from to port 1", "1:19: expected an address"),
         ("allow in from 10.42.0.256", "1:15: no address, such as"),
         ("allow in from 10.42.0.0/33", "1:15: no address, such as"),
         ("allow in from 10.42.0.1/16", "1:15: the address has ones behind"),
+        ("allow in from established", "1:15: expected an address, as"),
+        ("allow in from fd42::1::2", "1:15: no address, such as"),
+        ("allow in from fd42::/129", "1:15: no address, such as"),
+        ("allow in from fd42::1/64", "1:15: the address has ones behind"),
+        ("allow in from [fd42::1]", "1:15: no address, such as"),
+        ("deny in icmpv6 to port 7", "1:19: ports are of tcp or udp"),
         ("allow in udp to port http", "1:22: no port, such as"),
         ("allow in udp to port 9-8", "1:22: no port, such as"),
         ("allow in udp to port +8", "1:22: no port, such as"),
@@ -80,7 +95,7 @@ fn rules_are_asked_in_their_order_and_answers_of_known_connections_come_in() {
          deny out udp to 10.42.0.9 port 53\n",
     );
     let web = packet(Direction::In, TCP, 7, (80, 5000));
-    let far = Packet { other: Ipv4Addr::new(10, 42, 1, 7), ..web };
+    let far = Packet { other: IpAddr::from([10, 42, 1, 7]), ..web };
     assert!(filter.lets(at(1), &web) && !filter.lets(at(1), &far));
     assert!(!filter.lets(at(1), &packet(Direction::In, TCP, 7, (81, 5000))));
     assert!(!filter.lets(at(1), &packet(Direction::In, ICMP, 7, (3, 3))));
@@ -98,6 +113,31 @@ fn rules_are_asked_in_their_order_and_answers_of_known_connections_come_in() {
     assert!(!filter.lets(at(400_000), &answers) && !filter.lets(at(400_000), &reports));
     let counts = filter.counts();
     assert_eq!((counts.allowed, counts.denied, counts.crowded), (5, 8, 0));
+}
+
+#[test]
+fn a_rule_with_an_address_is_about_its_family() {
+    let mut filter = filter(
+        "deny in tcp from ::/0 to port 81\n\
+         deny in udp from 0.0.0.0/0\n\
+         deny in icmp\n\
+         deny out icmpv6 to fd42::8\n\
+         allow in tcp from fd42::4/126 to fd42::1 port 80\n\
+         deny in tcp to port 80\n",
+    );
+    let mut lets = |packet| filter.lets(at(1), &packet);
+    for (port, four, six) in [(80, false, true), (81, true, false)] {
+        let web = packet(Direction::In, TCP, 7, (port, 5000));
+        assert_eq!((lets(web), lets(over_ipv6(web, 7))), (four, six), "{port}");
+    }
+    let web = packet(Direction::In, TCP, 7, (80, 5001));
+    assert!(!lets(over_ipv6(web, 8)), "it is not near");
+    let asks = packet(Direction::In, UDP, 7, (7, 7));
+    assert!(!lets(asks) && lets(over_ipv6(asks, 7)));
+    let echo = packet(Direction::In, ICMP, 7, (3, 3));
+    assert!(!lets(echo) && lets(over_ipv6(echo, 7)));
+    let echo = packet(Direction::Out, ICMP, 8, (3, 3));
+    assert!(lets(echo) && !lets(over_ipv6(echo, 8)) && lets(over_ipv6(echo, 9)));
 }
 
 #[test]
@@ -162,6 +202,9 @@ fn any_side() -> impl Strategy<Value = String> {
         (0..4u8).prop_map(|it| format!("10.42.0.{it}")),
         Just("10.42.0.0/31".to_string()),
         Just("0.0.0.0/0".to_string()),
+        (0..4u8).prop_map(|it| format!("fd42::{it}")),
+        Just("fd42::/127".to_string()),
+        Just("::/0".to_string()),
     ];
     let port = prop_oneof![
         Just(String::new()),
@@ -193,15 +236,42 @@ fn any_rule() -> impl Strategy<Value = String> {
 fn any_packet() -> impl Strategy<Value = Packet> {
     let direction = prop_oneof![Just(Direction::In), Just(Direction::Out)];
     let protocol = prop_oneof![Just(TCP), Just(UDP)];
-    (direction, protocol, 0..4u8, 0..4u16, 0..4u16)
-        .prop_map(|(direction, protocol, other, a, b)| packet(direction, protocol, other, (a, b)))
+    (direction, protocol, 0..4u8, 0..4u16, 0..4u16, any::<bool>()).prop_map(
+        |(direction, protocol, other, a, b, is_four)| {
+            let packet = packet(direction, protocol, other, (a, b));
+            if is_four { packet } else { over_ipv6(packet, other) }
+        },
+    )
+}
+
+/// What a network has in common, bit by bit.
+fn is_near_plainly(one: &[u8], other: &[u8], bits: u8) -> bool {
+    let bit = |of: &[u8], at: u8| of[usize::from(at / 8)] >> (7 - at % 8) & 1;
+    one.len() == other.len() && (0..bits).all(|at| bit(one, at) == bit(other, at))
 }
 
 proptest! {
     #[test]
+    fn addresses_are_near_as_far_as_their_bits_agree(
+        one: [u8; 16],
+        differs in 0..128usize,
+        bits in 0..=128u8,
+    ) {
+        let mut other = one;
+        other[differs / 8] ^= 128 >> (differs % 8);
+        let near = is_near(one.into(), other.into(), bits);
+        prop_assert_eq!(near, is_near_plainly(&one, &other, bits));
+        let [one, other] = [one, other].map(|it| *it.first_chunk::<4>().unwrap());
+        let bits = bits.min(32);
+        let near = is_near(one.into(), other.into(), bits);
+        prop_assert_eq!(near, is_near_plainly(&one, &other, bits));
+        prop_assert!(!is_near(IpAddr::from(one), OWN6, 0));
+    }
+
+    #[test]
     fn any_text_is_rules_or_an_error_with_its_place(
         text in "((allow|deny|in|out|tcp|udp|from|to|port|new|#|10\\.42\\.0\\.[0-9/]{1,4}|\
-                   [0-9-]{1,7}|\\PC{0,4}|\n)[ \n]?){0,12}",
+                   fd42:[0-9:/]{1,4}|[0-9-]{1,7}|\\PC{0,4}|\n)[ \n]?){0,12}",
     ) {
         match text.parse::<Rules>() {
             Ok(rules) => prop_assert_eq!(rules.to_string().parse::<Rules>(), Ok(rules)),

@@ -1,5 +1,5 @@
-//! Frames of the network for packages that speak protocols of their own: IPv4 and ARP. The rest of
-//! what the network carries is the kernel's.
+//! Frames of the network for packages that speak protocols of their own: IPv4, ARP and IPv6. The
+//! rest of what the network carries is the kernel's.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -25,6 +25,15 @@ pub struct Attachment {
     pub gateway: u32,
     /// Whether it is to have its address lent, whatever these say.
     pub leases: bool,
+    /// Its address of IPv6 beside that for its link, as two numbers; it has none if the bits that
+    /// all have in common are zero.
+    pub wide_high: u64,
+    /// See above.
+    pub wide_low: u64,
+    /// See above.
+    pub wide_prefix: u8,
+    /// Whether it is to have that from a router, whatever these say.
+    pub advertised: bool,
     /// The rules of the packet filter that the node's configuration has, one a line.
     pub rules: String,
     /// The interface's address: six bytes, the first one the most significant.

@@ -14,6 +14,10 @@ pub struct Address {
     /// The address and the bits that all on its link have in common, `10.42.0.1/16`; empty while
     /// there is none.
     pub at: String,
+    /// The addresses of IPv6 in the same way, with a space between them.
+    pub v6: String,
+    /// The router of IPv6; empty if none is known.
+    pub router: String,
     /// The gateway's address; empty if there is none.
     pub gateway: String,
     /// Who is asked for the addresses of names; empty if nobody is.

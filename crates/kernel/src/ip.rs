@@ -4,6 +4,7 @@
 //! [ip]
 //! address = "10.42.0.1/16"    # that of n1; n2 has the next one, and so on; or "dhcp"
 //! gateway = "10.42.255.254"   # without it, the last address of the network
+//! ipv6 = "fd42::1/64"         # n1's; n2 has the next one; or "auto", from routers
 //! forward = ["8080:n1:80"]    # ports of the machine that `nile up` starts the cluster on
 //! ```
 
@@ -13,7 +14,7 @@ use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
 use nile_abi::NodeId;
-use nile_abi::ip::Addresses;
+use nile_abi::ip::{Addresses, FirstOfMany, Wide};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -24,12 +25,16 @@ use crate::membership::Membership;
 /// The address of nodes that have theirs lent.
 const LENT: &str = "dhcp";
 
+/// The addresses of IPv6 that routers say.
+const AUTO: &str = "auto";
+
 /// The part of the file that says so.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct IpTable {
     address: Option<Spanned<String>>,
     gateway: Option<Spanned<String>>,
+    ipv6: Option<Spanned<String>>,
     forward: Vec<Spanned<String>>,
 }
 
@@ -40,6 +45,8 @@ pub struct IpConfig {
     pub addresses: Addresses,
     /// Whether nodes have theirs lent: the gateway of a cluster lends those above.
     pub leases: bool,
+    /// Where nodes have their addresses of IPv6.
+    pub wide: Wide,
     /// The line that says so, if one does.
     line: Option<usize>,
     /// Ports that lead to ports of nodes, for whoever starts the cluster.
@@ -49,7 +56,7 @@ pub struct IpConfig {
 impl Default for IpConfig {
     fn default() -> IpConfig {
         let (addresses, leases) = (Addresses::USUAL, false);
-        IpConfig { addresses, leases, line: None, forwards: Vec::new() }
+        IpConfig { addresses, leases, wide: Wide::None, line: None, forwards: Vec::new() }
     }
 }
 
@@ -75,6 +82,16 @@ impl IpConfig {
             }
             None => None,
         };
+        let wide = match &table.ipv6 {
+            Some(said) if said.get_ref() == AUTO => Wide::Advertised,
+            Some(said) => {
+                let what = "it is n1's, with the 8 to 120 bits that all have in common, as \
+                            \"fd42::1/64\", or \"auto\"";
+                let all = FirstOfMany::parse(said.get_ref());
+                Wide::From(all.ok_or_else(|| wrong(said, "ipv6", what))?)
+            }
+            None => Wide::None,
+        };
         let usual = Addresses::USUAL;
         let (first, prefix) = match &table.address {
             Some(said) if !leases => {
@@ -99,7 +116,7 @@ impl IpConfig {
         let named =
             |it: Spanned<String>| Named { line: line_of(it.span().start), name: it.into_inner() };
         let forwards = table.forward.into_iter().map(named).collect();
-        Ok(IpConfig { addresses, leases, line, forwards })
+        Ok(IpConfig { addresses, leases, wide, line, forwards })
     }
 
     /// What both tables say, of which the node is told if it is in a network: its addresses, and
@@ -114,6 +131,7 @@ impl IpConfig {
         if let Some(membership) = membership {
             ip.check(membership.node)?;
             (membership.addresses, membership.leases) = (ip.addresses, ip.leases);
+            membership.wide = ip.wide;
             membership.rules = rules;
         }
         Ok(ip)
@@ -121,6 +139,13 @@ impl IpConfig {
 
     /// Refuses a network that has no address for a node.
     pub fn check(&self, node: NodeId) -> Result<(), ConfigError> {
+        if let Wide::From(all) = self.wide
+            && all.address_of(node).is_none()
+        {
+            let (first, prefix) = (all.first(), all.prefix());
+            let message = format!("the network of {first}/{prefix} has no address for {node}");
+            return Err(ConfigError { line: None, message });
+        }
         // Nobody has asked for the usual one.
         if self.line.is_none() || self.addresses.address_of(node).is_some() {
             return Ok(());
@@ -151,6 +176,13 @@ mod tests {
         assert!(said.check(NodeId(249)).is_ok());
         let refused = format!("{}", said.check(NodeId(250)).unwrap_err());
         assert_eq!(refused, "line 2: the network of 192.168.7.5/24 has no address for n250");
+        let auto = ip("[ip]\nipv6 = \"auto\"\n");
+        assert_eq!((auto.wide, said.wide), (Wide::Advertised, Wide::None));
+        let all = ip("[ip]\nipv6 = \"fd42::fffe/112\"\n");
+        let Wide::From(first) = all.wide else { panic!("{all:?}") };
+        assert_eq!(first.address_of(NodeId(2)).map(|it| it.segments()[7]), Some(0xffff));
+        let refused = format!("{}", all.check(NodeId(3)).unwrap_err());
+        assert!(refused.ends_with("fd42::fffe/112 has no address for n3"), "{refused}");
         let lent = ip("[ip]\naddress = \"dhcp\"\n");
         assert_eq!((lent.addresses, lent.leases), (Addresses::USUAL, true));
         assert!(!said.leases && lent.check(NodeId(70_000)).is_ok());
@@ -162,6 +194,8 @@ mod tests {
             ("address = \"10.0.0.1/32\"", "a network has 8 to 30 bits in common"),
             ("gateway = \"10.42.0\"", "gateway is \"10.42.0\"; it is as"),
             ("gateway = \"10.43.0.1\"", "gateway is \"10.43.0.1\"; a network has"),
+            ("ipv6 = \"fe80::1/64\"", "ipv6 is \"fe80::1/64\"; it is n1's, with the 8 to 120"),
+            ("ipv6 = \"fd42::1\"", "it is n1's, with the 8 to 120 bits"),
             ("adress = \"10.0.0.1/8\"", "unknown field `adress`"),
         ] {
             let said = error(&format!("[ip]\n{text}\n"));

@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use nile_abi::ip::Addresses;
+use nile_abi::ip::{Addresses, Wide};
 use nile_abi::{Generation, NodeId};
 use serde::Deserialize;
 use toml::Spanned;
@@ -64,6 +64,8 @@ pub struct Membership {
     pub addresses: Addresses,
     /// Whether it has its own address lent, whatever these say.
     pub leases: bool,
+    /// Where it has an address of IPv6.
+    pub wide: Wide,
     /// The rules of its packet filter, one a line.
     pub rules: Arc<str>,
 }
@@ -138,6 +140,7 @@ impl Membership {
                     plain_disk,
                     addresses: Addresses::USUAL,
                     leases: false,
+                    wide: Wide::None,
                     rules: "".into(),
                 }))
             }

@@ -7,22 +7,21 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 use core::time::Duration;
 
 use nile_abi::Instant;
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
 use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
 use smoltcp::time::Duration as EngineDuration;
-use smoltcp::wire::{
-    HardwareAddress, IpAddress, IpCidr, Ipv4Packet, TcpControl, TcpPacket, TcpRepr,
-};
+use smoltcp::wire::{HardwareAddress, IpCidr, Ipv4Packet, TcpControl, TcpPacket, TcpRepr};
 
 use crate::memory::{Field, RECEIVE_BYTES, SEND_BYTES, Slot};
+use crate::own::Own;
+use crate::peer::{Options, Peer};
 use crate::queues::Queues;
-use crate::segment::{IP_HEADER, bare, emit, number};
+use crate::segment::{bare, emit, header_for, number};
 use crate::stream::{ABORTED, CLOSED, SHUT};
-use crate::tcp::{Options, Peer};
 use crate::{engine_time, from_engine_time};
 
 /// How long a peer may acknowledge nothing before the connection is given up.
@@ -46,7 +45,9 @@ pub struct Engine {
     sockets: SocketSet<'static>,
     handle: SocketHandle,
     wire: Queues,
-    local: Ipv4Addr,
+    local: IpAddr,
+    /// Bytes before the segments of its packets.
+    header: usize,
     peer: Peer,
     /// Our sequence numbers less those of the socket.
     shift: u32,
@@ -64,13 +65,9 @@ pub struct Engine {
 impl Engine {
     /// The engine of the connection in a slot, whose [`is_sound`](Slot::is_sound) holds. `None` if
     /// it cannot be brought to that state, which other versions of smoltcp may be to blame for.
-    pub fn resume(
-        slot: &Slot<'_>,
-        local: Ipv4Addr,
-        max_packet: usize,
-        now: Instant,
-    ) -> Option<Engine> {
-        let peer = Peer::decode(slot.get(Field::Peer));
+    pub fn resume(slot: &Slot<'_>, own: &Own, now: Instant) -> Option<Engine> {
+        let peer = Peer::decode(slot.peer());
+        let (local, max_packet) = (own.to(peer.address), own.most(peer.address));
         let options = Options::decode(slot.get(Field::Options));
         let sequences = slot.get(Field::Sequences);
         let (consumed, acknowledged) = (slot.get(Field::Consumed), slot.get(Field::Acknowledged));
@@ -82,7 +79,7 @@ impl Engine {
         let mut interface =
             Interface::new(Config::new(HardwareAddress::Ip), &mut wire, engine_time(now));
         interface.update_ip_addrs(|own| {
-            let _ = own.push(IpCidr::new(IpAddress::Ipv4(local), 32));
+            let _ = own.push(IpCidr::new(local.into(), if local.is_ipv4() { 32 } else { 128 }));
         });
         let mut socket = Socket::new(
             SocketBuffer::new(vec![0; RECEIVE_BYTES]),
@@ -103,6 +100,7 @@ impl Engine {
             handle,
             wire,
             local,
+            header: header_for(local),
             peer,
             shift: 0,
             sent: ours.wrapping_add(1),
@@ -123,7 +121,7 @@ impl Engine {
         engine.replay(now, &syn);
         engine.interface.poll_egress(engine_time(now), &mut engine.wire, &mut engine.sockets);
         let answer = engine.wire.goes.pop_front()?;
-        let answer = TcpPacket::new_checked(answer.get(IP_HEADER..)?).ok()?;
+        let answer = TcpPacket::new_checked(answer.get(engine.header..)?).ok()?;
         let drawn = answer.seq_number().0 as u32;
         let next = theirs.wrapping_add(1);
         let ack = TcpRepr {
@@ -174,14 +172,14 @@ impl Engine {
         self.socket().state()
     }
 
-    /// Takes a packet with a segment of this connection, both of which were checked.
+    /// Takes a packet with a segment of this connection behind its header, both of which were
+    /// checked.
     ///
     /// A socket of smoltcp goes back to its oldest byte when it sends again, and so do the numbers
     /// of its acknowledgements, which another such socket then takes for old segments, and ignores.
     /// If both sides have lost something neither hears the other for ever. What an old segment
     /// acknowledges is heard here, and [ours](Self::transmit) are never old.
-    pub fn receive(&mut self, now: Instant, slot: &Slot<'_>, mut packet: Vec<u8>) {
-        let header = usize::from(Ipv4Packet::new_unchecked(&packet[..]).header_len());
+    pub fn receive(&mut self, now: Instant, slot: &Slot<'_>, mut packet: Vec<u8>, header: usize) {
         let mut segment = TcpPacket::new_unchecked(&mut packet[header..]);
         self.window = segment.window_len();
         if !segment.ack() {
@@ -302,8 +300,7 @@ impl Engine {
     /// The next packet that is to be sent.
     pub fn transmit(&mut self) -> Option<Vec<u8>> {
         let mut packet = self.wire.goes.pop_front()?;
-        let (from, to) = (IpAddress::Ipv4(self.local), IpAddress::Ipv4(self.peer.address));
-        let mut segment = TcpPacket::new_unchecked(&mut packet[IP_HEADER..]);
+        let mut segment = TcpPacket::new_unchecked(&mut packet[self.header..]);
         let sequence = (segment.seq_number().0 as u32).wrapping_add(self.shift);
         let end = sequence.wrapping_add(segment.segment_len() as u32);
         if is_before(self.sent, end) {
@@ -311,8 +308,10 @@ impl Engine {
         }
         let only_acknowledges = end == sequence && !segment.rst();
         segment.set_seq_number(number(if only_acknowledges { self.sent } else { sequence }));
-        segment.fill_checksum(&from, &to);
-        Ipv4Packet::new_unchecked(&mut packet[..]).fill_checksum();
+        segment.fill_checksum(&self.local.into(), &self.peer.address.into());
+        if self.local.is_ipv4() {
+            Ipv4Packet::new_unchecked(&mut packet[..]).fill_checksum();
+        }
         Some(packet)
     }
 

@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering::{Relaxed, Release};
 use nile_abi::Instant;
 
 use crate::memory::{HALF_OPEN, Memory};
-use crate::tcp::{Options, Peer};
+use crate::peer::{Options, Peer};
 
 /// A handshake of which the last segment has not come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,7 +35,8 @@ impl<'m> Handshakes<'m> {
     }
 
     fn place(&self, peer: Peer) -> Option<&'m [AtomicU64]> {
-        self.all().find(|words| words[0].load(Relaxed) == peer.encode())
+        let said = peer.encode();
+        self.all().find(|words| words.iter().zip(said).all(|(word, it)| word.load(Relaxed) == it))
     }
 
     /// How many there are.
@@ -46,8 +47,8 @@ impl<'m> Handshakes<'m> {
     /// The handshake with this peer.
     pub fn find(&self, peer: Peer) -> Option<HalfOpen> {
         let words = self.place(peer)?;
-        let sequences = words[1].load(Relaxed);
-        let options = Options::decode(words[2].load(Relaxed));
+        let sequences = words[3].load(Relaxed);
+        let options = Options::decode(words[4].load(Relaxed));
         Some(HalfOpen { sequences: ((sequences >> 32) as u32, sequences as u32), options })
     }
 
@@ -55,22 +56,30 @@ impl<'m> Handshakes<'m> {
     pub fn begin(&self, now: Instant, peer: Peer, it: HalfOpen) {
         let age = |words: &&[AtomicU64]| match words[0].load(Relaxed) {
             0 => 0,
-            _ => words[3].load(Relaxed).max(1),
+            _ => words[5].load(Relaxed).max(1),
         };
         let Some(words) = self.place(peer).or_else(|| self.all().min_by_key(age)) else { return };
         words[0].store(0, Release);
         let (theirs, ours) = it.sequences;
-        words[1].store(u64::from(theirs) << 32 | u64::from(ours), Relaxed);
-        words[2].store(it.options.encode(), Relaxed);
-        words[3].store(now.as_nanos(), Relaxed);
+        let [ports, high, low] = peer.encode();
+        words[1].store(high, Relaxed);
+        words[2].store(low, Relaxed);
+        words[3].store(u64::from(theirs) << 32 | u64::from(ours), Relaxed);
+        words[4].store(it.options.encode(), Relaxed);
+        words[5].store(now.as_nanos(), Relaxed);
         #[cfg(test)]
         crate::tests::steps::step();
-        words[0].store(peer.encode(), Release);
+        words[0].store(ports, Release);
     }
 
-    /// Forgets all.
-    pub fn clear(&self) {
-        self.all().for_each(|words| words[0].store(0, Release));
+    /// Forgets those with peers that are not to stay.
+    pub fn retain(&self, stays: impl Fn(Peer) -> bool) {
+        for words in self.all() {
+            let [ports, high, low] = [0, 1, 2].map(|at: usize| words[at].load(Relaxed));
+            if ports != 0 && !stays(Peer::decode([ports, high, low])) {
+                words[0].store(0, Release);
+            }
+        }
     }
 
     /// Forgets the one with this peer.

@@ -1,20 +1,15 @@
 //! A lease: an address, and for how long. It lies in memory that outlives whoever has taken it, so
 //! the next incarnation has its address at once.
-//!
-//! The memory has two places, in turns: whoever ends in the midst of a store leaves the lease that
-//! was there before.
 
 use core::net::Ipv4Addr;
 use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::{Relaxed, Release};
 
 use nile_abi::Instant;
 
-/// Words of a place: what a lease says, and a checksum.
-const PLACE: usize = 7;
+use crate::kept;
 
 /// Bytes of the memory of a lease.
-pub const LEASE_BYTES: usize = 2 * PLACE * 8;
+pub const LEASE_BYTES: usize = kept::BYTES;
 
 /// What a server has lent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,38 +35,20 @@ pub struct Lease {
 impl Lease {
     /// The lease that is in memory, unless it is over.
     pub fn load(words: &[AtomicU64], now: Instant) -> Option<Lease> {
-        Lease::last(words).map(|it| it.1).filter(|it| it.until > now)
+        kept::load(words).map(Lease::decode).filter(|it| it.until > now)
     }
 
     /// Keeps it, and no other. Memory that is too small keeps none.
     pub fn store(&self, words: &[AtomicU64]) {
-        let former = Lease::last(words).map(|it| it.0);
-        let place = former.map_or(0, |place| 1 - place);
-        let said = self.encode();
-        let Some((sum, rest)) = places(words).nth(place).and_then(|it| it.split_first()) else {
-            return;
-        };
-        sum.store(0, Relaxed);
-        rest.iter().zip(said).for_each(|(word, said)| word.store(said, Relaxed));
-        sum.store(checksum(said), Release);
-        if let Some(former) = former.and_then(|place| places(words).nth(place)) {
-            former[0].store(0, Release);
-        }
+        kept::store(words, self.encode());
     }
 
     /// Has no lease be in memory.
     pub fn clear(words: &[AtomicU64]) {
-        places(words).for_each(|it| it[0].store(0, Release));
+        kept::clear(words);
     }
 
-    /// The place of the lease that is there, or of the one that ends last, and that lease: there
-    /// are two if an incarnation has ended before it forgot the former one.
-    fn last(words: &[AtomicU64]) -> Option<(usize, Lease)> {
-        let all = places(words).enumerate();
-        all.filter_map(|(place, it)| Some((place, Lease::decode(it)?))).max_by_key(|it| it.1.until)
-    }
-
-    fn encode(&self) -> [u64; PLACE - 1] {
+    fn encode(&self) -> [u64; kept::WORDS] {
         let pair = |a: Option<Ipv4Addr>, b: Option<Ipv4Addr>| {
             let bits = |it: Option<Ipv4Addr>| u64::from(it.map_or(0, |it| it.to_bits()));
             bits(a) << 32 | bits(b)
@@ -86,17 +63,11 @@ impl Lease {
         ]
     }
 
-    fn decode(place: &[AtomicU64]) -> Option<Lease> {
-        let mut words = [0; PLACE - 1];
-        let (sum, said) = place.split_first()?;
-        words.iter_mut().zip(said).for_each(|(word, said)| *word = said.load(Relaxed));
-        if sum.load(Relaxed) != checksum(words) {
-            return None;
-        }
+    fn decode(words: [u64; kept::WORDS]) -> Lease {
         let [first, second, prefix, renew, rebind, until] = words;
         let address = |bits: u64| Ipv4Addr::from_bits(bits as u32);
         let any = |bits: u64| Some(address(bits)).filter(|it| !it.is_unspecified());
-        Some(Lease {
+        Lease {
             address: address(first >> 32),
             prefix: prefix as u8,
             gateway: any(second >> 32),
@@ -105,25 +76,19 @@ impl Lease {
             renew: Instant::from_nanos(renew),
             rebind: Instant::from_nanos(rebind),
             until: Instant::from_nanos(until),
-        })
+        }
     }
-}
-
-fn places(words: &[AtomicU64]) -> impl Iterator<Item = &[AtomicU64]> {
-    words.chunks_exact(PLACE).take(2)
-}
-
-/// FNV-1a over words; never that of memory that is zero.
-fn checksum(words: [u64; PLACE - 1]) -> u64 {
-    let mix = |sum: u64, word: u64| (sum ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(23);
-    words.into_iter().fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::sync::atomic::Ordering::Relaxed;
     use core::time::Duration;
     use std::vec::Vec;
+
+    /// Words of one of the two places.
+    const PLACE: usize = LEASE_BYTES / 16;
 
     fn lease(last: u8, seconds: u64) -> Lease {
         let at = |seconds| Instant::START + Duration::from_secs(seconds);
@@ -152,7 +117,8 @@ mod tests {
         assert_eq!(Lease::load(&words, now), Some(lease(6, 90)), "though it ends sooner");
         let late = Instant::START + Duration::from_secs(90);
         assert_eq!(Lease::load(&words, late), None, "it is over");
-        let (place, _) = Lease::last(&words).unwrap();
+        let has = |it: &&[AtomicU64]| it[0].load(Relaxed) != 0;
+        let place = words.chunks(PLACE).position(|it| has(&it)).unwrap();
         for at in 0..PLACE {
             // The next one is half written when the package ends.
             words[(1 - place) * PLACE + at].store(u64::MAX, Relaxed);

@@ -1,5 +1,5 @@
-//! IPv4, TCP and UDP for one interface, without IO or clock: frames and time go in, frames and
-//! deadlines come out (docs/network.md).
+//! IPv4, IPv6, TCP and UDP for one interface, without IO or clock: frames and time go in, frames
+//! and deadlines come out (docs/network.md).
 //!
 //! Words: a *stream* is the two directions of a connection as rings of bytes, with offsets of 64
 //! bits that never wrap. A *slot* is the memory of one connection: its record and its rings. An
@@ -12,10 +12,14 @@
 //! * [`memory`]: the layout of the memory that is handed in, and access to it.
 //! * [`stream`]: one connection as its user sees it.
 //! * [`tcp`]: all connections: whose a segment is, handshakes, the end. `engine`: one of them;
-//!   `half_open`: handshakes that are not over; `opening`: connections that this side opens.
+//!   `peer`: whose it is; `half_open`: handshakes that are not over; `opening`: connections that
+//!   this side opens.
 //! * `udp`: datagrams. [`lookup`]: questions for the addresses of names.
-//! * [`stack`]: the interface: frames, ARP, ICMP echo. `seen`: a packet as the filter has it.
-//! * [`lease`]: an address that somebody has lent. `dhcp`: takes one and prolongs it.
+//! * [`stack`]: the interface: frames, who has an address, ICMP echo. [`own`]: its addresses.
+//!   `extensions`: what is between a header of IPv6 and what it carries. `seen`: a packet as the
+//!   filter has it.
+//! * [`lease`]: an address that somebody has lent. `dhcp`: takes one and prolongs it. [`router`]:
+//!   what routers say of a link. [`kept`]: what of both outlives the stack.
 //! * [`siphash`]: numbers that nobody can predict.
 //! * [`apart`]: a stack whose users are elsewhere.
 //! * [`queues`]: smoltcp's device where somebody else carries the frames.
@@ -29,13 +33,18 @@ extern crate std;
 pub mod apart;
 mod dhcp;
 mod engine;
+mod extensions;
 mod half_open;
+pub mod kept;
 pub mod lease;
 pub mod lookup;
 pub mod memory;
 mod neighbours;
 mod opening;
+pub mod own;
+mod peer;
 pub mod queues;
+pub mod router;
 mod seen;
 mod segment;
 pub mod siphash;
@@ -50,10 +59,13 @@ pub use lease::Lease;
 pub use memory::Memory;
 pub use nile_filter as filter;
 pub use opening::Progress;
+pub use own::Own;
+pub use peer::Peer;
 pub use queues::Queues;
-pub use stack::{Counts, Settings, Stack};
+pub use router::Advertised;
+pub use stack::{Counts, Settings, Stack, Wide};
 pub use stream::{Phase, Stream};
-pub use tcp::{Connection, OWN_PORTS, Peer, TcpCounts};
+pub use tcp::{Connection, OWN_PORTS, TcpCounts};
 pub use udp::{Datagram, UdpCounts};
 
 use smoltcp::time::Instant as EngineTime;

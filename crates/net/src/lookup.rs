@@ -4,7 +4,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 
 use smoltcp::wire::{
     DnsFlags, DnsOpcode, DnsPacket, DnsQueryType, DnsQuestion, DnsRcode, DnsRecord, DnsRecordData,
@@ -25,7 +25,7 @@ pub const PORT: u16 = 53;
 pub enum NameError {
     /// It is no name: a label is empty or too long, or it is too long itself.
     Malformed,
-    /// There is no such name, or it has no IPv4 address.
+    /// There is no such name, or it has no address of the kind that was asked for.
     Unknown,
     /// The resolver cannot say it, or says what makes no sense.
     Failed,
@@ -35,20 +35,29 @@ impl fmt::Display for NameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             NameError::Malformed => "it is no name",
-            NameError::Unknown => "no such name is known, or it has no IPv4 address",
+            NameError::Unknown => "no such name is known, or it has no address",
             NameError::Failed => "the resolver cannot say it",
         })
     }
 }
 
-/// A question for the IPv4 addresses of a name.
+/// Which addresses are asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Those of IPv4.
+    V4,
+    /// Those of IPv6.
+    V6,
+}
+
+/// A question for the addresses of a name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Question(Vec<u8>);
 
 impl Question {
-    /// A question for `name`, with or without a dot at its end, by a number that nobody can
-    /// predict.
-    pub fn new(name: &str, number: u16) -> Result<Question, NameError> {
+    /// A question for the addresses of one kind of `name`, with or without a dot at its end, by a
+    /// number that nobody can predict.
+    pub fn new(name: &str, kind: Kind, number: u16) -> Result<Question, NameError> {
         let mut encoded = Vec::new();
         for label in name.strip_suffix('.').unwrap_or(name).split('.') {
             let length = u8::try_from(label.len()).map_err(|_| NameError::Malformed)?;
@@ -62,7 +71,11 @@ impl Question {
         if encoded.len() > LONGEST {
             return Err(NameError::Malformed);
         }
-        let question = DnsQuestion { name: &encoded, type_: DnsQueryType::A };
+        let type_ = match kind {
+            Kind::V4 => DnsQueryType::A,
+            Kind::V6 => DnsQueryType::Aaaa,
+        };
+        let question = DnsQuestion { name: &encoded, type_ };
         let mut bytes = vec![0; HEADER + question.buffer_len()];
         let mut packet = DnsPacket::new_unchecked(&mut bytes[..]);
         packet.set_transaction_id(number);
@@ -80,7 +93,7 @@ impl Question {
 
     /// What a message says, which is any bytes: at least one address, or why there is none. `None`:
     /// it is no answer to this question.
-    pub fn answer(&self, message: &[u8]) -> Option<Result<Vec<Ipv4Addr>, NameError>> {
+    pub fn answer(&self, message: &[u8]) -> Option<Result<Vec<IpAddr>, NameError>> {
         let packet = DnsPacket::new_checked(message).ok()?;
         let asked = &self.0[HEADER..];
         let is_answer = packet.transaction_id()
@@ -101,7 +114,7 @@ impl Question {
 
 /// The addresses in an answer whose question has so many bytes: those of the name, or of what it is
 /// another name for.
-fn addresses(packet: &DnsPacket<&[u8]>, question: usize) -> Result<Vec<Ipv4Addr>, NameError> {
+fn addresses(packet: &DnsPacket<&[u8]>, question: usize) -> Result<Vec<IpAddr>, NameError> {
     let failed = |_| NameError::Failed;
     let mut rest = &packet.payload()[question..];
     // Behind the name are its kind and class.
@@ -114,7 +127,8 @@ fn addresses(packet: &DnsPacket<&[u8]>, question: usize) -> Result<Vec<Ipv4Addr>
             continue;
         }
         match record.data {
-            DnsRecordData::A(address) => found.push(address),
+            DnsRecordData::A(address) => found.push(address.into()),
+            DnsRecordData::Aaaa(address) => found.push(address.into()),
             DnsRecordData::Cname(other) => name = other,
             DnsRecordData::Other(..) => {}
         }
@@ -140,13 +154,15 @@ fn is_same(packet: &DnsPacket<&[u8]>, one: &[u8], other: &[u8]) -> Result<bool, 
 mod tests {
     use super::*;
     use alloc::format;
+    use core::net::{Ipv4Addr, Ipv6Addr};
     use proptest::prelude::*;
 
     const NUMBER: u16 = 0x1234;
     const FIRST: Ipv4Addr = Ipv4Addr::new(10, 42, 0, 1);
+    const FIRST6: Ipv6Addr = Ipv6Addr::new(0xfd42, 0, 0, 0, 0, 0, 0, 1);
 
     fn question() -> Question {
-        Question::new("www.Example.com", NUMBER).unwrap()
+        Question::new("www.Example.com", Kind::V4, NUMBER).unwrap()
     }
 
     /// An answer with these records: the name as it stands in a message, the kind, and its data.
@@ -167,12 +183,14 @@ mod tests {
         let said = |rcode, records: &[_]| question().answer(&answer(rcode, records)).unwrap();
         assert_eq!(
             said(0, &[(own, 1, first), (own, 1, &[1, 2, 3, 4])]),
-            Ok(vec![FIRST, Ipv4Addr::new(1, 2, 3, 4),])
+            Ok(vec![FIRST.into(), Ipv4Addr::new(1, 2, 3, 4).into()])
         );
         let alias = &b"\x01a\xc0\x10"[..];
         let spelled = &b"\x01A\x07example\x03com\x00"[..];
         let chain = [(own, 5, alias), (own, 1, &[9, 9, 9, 9][..]), (spelled, 1, first)];
-        assert_eq!(said(0, &chain), Ok(vec![FIRST]), "of others it is not believed");
+        assert_eq!(said(0, &chain), Ok(vec![FIRST.into()]), "of others it is not believed");
+        let both = [(own, 28, &FIRST6.octets()[..]), (own, 1, first)];
+        assert_eq!(said(0, &both), Ok(vec![FIRST6.into(), FIRST.into()]));
         assert_eq!(said(0, &[(alias, 1, first)]), Err(NameError::Unknown));
         assert_eq!((said(3, &[]), said(2, &[])), (Err(NameError::Unknown), Err(NameError::Failed)));
         assert_eq!(said(0, &[(own, 1, &[1, 2, 3])]), Err(NameError::Failed));
@@ -192,10 +210,10 @@ mod tests {
         let long = "a".repeat(63);
         let longest = [&*long, &*long, &*long, &long[2..]].join(".");
         for name in ["n1", "n1.", "a.b", &long, &longest] {
-            assert!(Question::new(name, 1).is_ok(), "{name}");
+            assert!(Question::new(name, Kind::V6, 1).is_ok(), "{name}");
         }
         for name in ["", ".", "a..b", ".a", &"a".repeat(64), &format!("a{longest}")] {
-            assert_eq!(Question::new(name, 1), Err(NameError::Malformed), "{name}");
+            assert_eq!(Question::new(name, Kind::V6, 1), Err(NameError::Malformed), "{name}");
         }
     }
 

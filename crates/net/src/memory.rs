@@ -7,18 +7,18 @@
 //! | 0        | [`MAGIC`], stored last                                                          |
 //! | 1, 2     | the secret that initial sequence numbers and the hash of half-open ones come from |
 //! | 3        | the number of the next connection                                               |
-//! | 4..516   | half-open connections, four words each                                          |
-//! | 516..    | slots, [`SLOT_WORDS`] each                                                      |
+//! | 4..772   | half-open connections, six words each                                           |
+//! | 772..    | slots, [`SLOT_WORDS`] each                                                      |
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
 /// What tells this layout from any other.
-const MAGIC: u64 = u64::from_le_bytes(*b"NILENET1");
+const MAGIC: u64 = u64::from_le_bytes(*b"NILENET2");
 
 /// Half-open connections that can be at once.
 pub const HALF_OPEN: usize = 128;
-pub(crate) const HALF_OPEN_WORDS: usize = 4;
+pub(crate) const HALF_OPEN_WORDS: usize = 6;
 
 /// Bytes of the ring of what has come and is not consumed.
 pub const RECEIVE_BYTES: usize = 8 << 10;
@@ -97,13 +97,17 @@ impl<'m> Memory<'m> {
 pub(crate) enum Field {
     /// The connection's number, stored last and cleared first; 0: the slot is free.
     Serial = 0,
-    /// Whose it is: the peer's address and port, the own port.
-    Peer,
+    /// Whose it is: the ports, and the [peer's address](crate::Peer).
+    Ports,
+    /// See above.
+    PeerHigh,
+    /// See above.
+    PeerLow,
     /// Both initial sequence numbers, the peer's in the upper half.
     Sequences,
     /// The peer's largest segment, window scale and abilities.
     Options,
-    /// What the three words before are to be.
+    /// What the five words before are to be.
     Checksum,
     /// Bytes that have come in order; never less than what the peer was told.
     Received,
@@ -154,13 +158,20 @@ impl<'m> Slot<'m> {
         Ring(&self.0[SEND_AT..])
     }
 
+    /// Whose it is, in words.
+    pub fn peer(&self) -> [u64; 3] {
+        [Field::Ports, Field::PeerHigh, Field::PeerLow].map(|field| self.get(field))
+    }
+
     /// Makes it the slot of a connection that has just come about.
-    pub fn open(&self, serial: u64, [peer, sequences, options]: [u64; 3], window: u64) {
+    pub fn open(&self, serial: u64, peer: [u64; 3], [sequences, options]: [u64; 2], window: u64) {
         self.set(Field::Serial, 0);
-        self.set(Field::Peer, peer);
+        for (field, word) in [Field::Ports, Field::PeerHigh, Field::PeerLow].into_iter().zip(peer) {
+            self.set(field, word);
+        }
         self.set(Field::Sequences, sequences);
         self.set(Field::Options, options);
-        self.set(Field::Checksum, checksum([peer, sequences, options]));
+        self.set(Field::Checksum, checksum(peer, [sequences, options]));
         for field in [
             Field::Received,
             Field::Finished,
@@ -180,19 +191,19 @@ impl<'m> Slot<'m> {
     /// Whether what it says can be of a connection: that somebody else has written to it costs
     /// that connection alone.
     pub fn is_sound(&self) -> bool {
-        let record = [Field::Peer, Field::Sequences, Field::Options].map(|field| self.get(field));
+        let said = [Field::Sequences, Field::Options].map(|field| self.get(field));
         let held = |from: Field, to: Field, most: usize| {
             self.get(to).checked_sub(self.get(from)).is_some_and(|held| held <= most as u64)
         };
-        self.get(Field::Checksum) == checksum(record)
+        self.get(Field::Checksum) == checksum(self.peer(), said)
             && held(Field::Consumed, Field::Received, RECEIVE_BYTES)
             && held(Field::Acknowledged, Field::Produced, SEND_BYTES)
     }
 }
 
-/// Splitmix's finish over three words: what no stray write leaves by chance.
-fn checksum(words: [u64; 3]) -> u64 {
-    words.into_iter().fold(MAGIC, |sum, word| {
+/// Splitmix's finish over five words: what no stray write leaves by chance.
+fn checksum(peer: [u64; 3], said: [u64; 2]) -> u64 {
+    peer.into_iter().chain(said).fold(MAGIC, |sum, word| {
         let mixed = (sum ^ word).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         (mixed ^ (mixed >> 31)).wrapping_mul(0x94d0_49bb_1331_11eb) ^ (mixed >> 29)
     })
@@ -276,13 +287,14 @@ mod tests {
         assert_eq!(Memory::new(&words, [1, 2]).map(|it| it.slots()), Some(6));
         let memory = Memory::new(&words, [1, 2]).unwrap();
         assert_eq!(memory.slot(5).get(Field::Serial), 0);
-        memory.slot(5).open(7, [1, 2, 3], 4);
+        memory.slot(5).open(7, [1, 2, 3], [4, 5], 4);
         let memory = Memory::new(&words, [3, 4]).unwrap();
         assert_eq!((memory.secret(), memory.next_serial()), ([1, 2], 1));
         let slot = memory.slot(5);
         assert!(slot.get(Field::Serial) == 7 && slot.is_sound());
         for (field, value) in [
-            (Field::Peer, 2),
+            (Field::Ports, 2),
+            (Field::PeerLow, 2),
             (Field::Sequences, 0),
             (Field::Options, 1 << 40),
             (Field::Consumed, 1),

@@ -6,8 +6,8 @@ use core::time::Duration;
 
 use nile_abi::Instant;
 
+use crate::peer::Peer;
 use crate::stream::Stream;
-use crate::tcp::Peer;
 
 /// How long the first SYN has to be answered; each that follows, twice as long.
 const FIRST: Duration = Duration::from_secs(1);

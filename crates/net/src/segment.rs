@@ -1,41 +1,77 @@
-//! TCP segments in IPv4 packets, as bytes.
+//! TCP segments in packets of IPv4 and IPv6, as bytes.
 
 use alloc::vec;
 use alloc::vec::Vec;
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
-    IpAddress, IpProtocol, Ipv4Packet, Ipv4Repr, TcpControl, TcpPacket, TcpRepr, TcpSeqNumber,
+    IpProtocol, Ipv4Packet, Ipv4Repr, Ipv6Packet, Ipv6Repr, TcpControl, TcpPacket, TcpRepr,
+    TcpSeqNumber,
 };
 
-/// Bytes of an IPv4 header without options, which is all that is sent.
-pub const IP_HEADER: usize = 20;
+/// Bytes of an IPv4 header without options, and of one of IPv6 without extensions, which is all
+/// that is sent.
+pub const IPV4_HEADER: usize = 20;
+/// See above.
+pub const IPV6_HEADER: usize = 40;
+
+/// Bytes of a segment's header without options.
+pub const TCP_HEADER: usize = 20;
 
 /// How often a packet may be passed on.
 const HOPS: u8 = 64;
 
-/// An IPv4 packet with room for a payload; its header is complete.
-pub fn packet(from: Ipv4Addr, to: Ipv4Addr, protocol: IpProtocol, payload: usize) -> Vec<u8> {
-    let header = Ipv4Repr {
-        src_addr: from,
-        dst_addr: to,
-        next_header: protocol,
-        payload_len: payload,
-        hop_limit: HOPS,
-    };
-    let mut bytes = vec![0; IP_HEADER + payload];
-    header.emit(&mut Ipv4Packet::new_unchecked(&mut bytes[..]), &ChecksumCapabilities::default());
+/// Bytes of the header of a packet that we send to this address, or from it.
+pub fn header_for(address: IpAddr) -> usize {
+    if address.is_ipv4() { IPV4_HEADER } else { IPV6_HEADER }
+}
+
+/// Where a packet goes that was checked, or that we have made.
+pub fn target_of(packet: &[u8]) -> IpAddr {
+    match packet.first().map(|it| it >> 4) {
+        Some(4) => Ipv4Packet::new_unchecked(packet).dst_addr().into(),
+        _ => Ipv6Packet::new_unchecked(packet).dst_addr().into(),
+    }
+}
+
+/// A packet with room for a payload; its header is complete. Both addresses are of one family:
+/// that of `to`.
+pub fn packet(from: IpAddr, to: IpAddr, protocol: IpProtocol, payload: usize) -> Vec<u8> {
+    packet_with(from, to, protocol, payload, HOPS)
+}
+
+/// The same that may be passed on so often.
+pub fn packet_with(
+    from: IpAddr,
+    to: IpAddr,
+    next_header: IpProtocol,
+    payload_len: usize,
+    hop_limit: u8,
+) -> Vec<u8> {
+    let mut bytes = vec![0; header_for(to) + payload_len];
+    match (from, to) {
+        (IpAddr::V4(src_addr), IpAddr::V4(dst_addr)) => {
+            let header = Ipv4Repr { src_addr, dst_addr, next_header, payload_len, hop_limit };
+            let checksums = ChecksumCapabilities::default();
+            header.emit(&mut Ipv4Packet::new_unchecked(&mut bytes[..]), &checksums);
+        }
+        (IpAddr::V6(src_addr), IpAddr::V6(dst_addr)) => {
+            let header = Ipv6Repr { src_addr, dst_addr, next_header, payload_len, hop_limit };
+            header.emit(&mut Ipv6Packet::new_unchecked(&mut bytes[..]));
+        }
+        _ => debug_assert!(false, "{from} speaks to {to}"),
+    }
     bytes
 }
 
 /// A segment as a packet with its checksums.
-pub fn emit(from: Ipv4Addr, to: Ipv4Addr, segment: &TcpRepr<'_>) -> Vec<u8> {
+pub fn emit(from: IpAddr, to: IpAddr, segment: &TcpRepr<'_>) -> Vec<u8> {
     let mut bytes = packet(from, to, IpProtocol::Tcp, segment.buffer_len());
     segment.emit(
-        &mut TcpPacket::new_unchecked(&mut bytes[IP_HEADER..]),
-        &IpAddress::Ipv4(from),
-        &IpAddress::Ipv4(to),
+        &mut TcpPacket::new_unchecked(&mut bytes[header_for(to)..]),
+        &from.into(),
+        &to.into(),
         &ChecksumCapabilities::default(),
     );
     bytes

@@ -1,42 +1,60 @@
-//! The interface: frames in, frames out. ARP and ICMP echo are answered here, TCP and UDP have the
-//! rest. Its address is what it is told, or lent.
+//! The interface: frames in, frames out. Who has its addresses and ICMP echo are answered here
+//! (`v4`, `v6`), TCP and UDP have the rest. Its addresses are what it is told, lent, or advertised.
+
+mod v4;
+mod v6;
 
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::net::{Ipv4Addr, SocketAddrV4};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use nile_abi::ethernet::HEADER_BYTES;
 use nile_abi::{Instant, MacAddress};
 use nile_filter::packet::TCP;
+use nile_filter::rule::is_near;
 use nile_filter::{Connection as Known, Direction, Filter, FilterCounts, Rules};
-use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
-    ArpOperation, ArpPacket, ArpRepr, DHCP_CLIENT_PORT, DHCP_SERVER_PORT, EthernetAddress,
-    EthernetFrame, EthernetProtocol, EthernetRepr, Icmpv4DstUnreachable, Icmpv4Packet, Icmpv4Repr,
-    IpProtocol, Ipv4Packet, Ipv4Repr, UdpRepr,
+    ArpOperation, EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr, Ipv4Packet,
+    Ipv6Packet,
 };
 
-use crate::dhcp::{Client, Message};
+use self::v6::Probe;
+use crate::dhcp::Client;
 use crate::lease::Lease;
 use crate::memory::Memory;
 use crate::neighbours::{Neighbours, Way};
 use crate::opening::Progress;
+use crate::own::{LINK_BITS, Own, address_in, group_mac, is_of_link, link_address};
+use crate::peer::Peer;
+use crate::router::{Advertised, Routers};
 use crate::seen;
-use crate::segment::{IP_HEADER, packet};
+use crate::segment::header_for;
 use crate::stream::Stream;
-use crate::tcp::{Connection, Peer, Tcp, TcpCounts};
-use crate::udp::{self, Datagram, Taken, UDP_HEADER, Udp, UdpCounts};
+use crate::tcp::{Connection, Tcp, TcpCounts};
+use crate::udp::{Datagram, Udp, UdpCounts};
 
 /// Frames that may wait to be sent before answers to ARP and ICMP are dropped.
 const WAITING: usize = 64;
+
+/// Where an interface has its address of IPv6 from which others than those of its link may know.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum Wide {
+    /// It has none.
+    #[default]
+    None,
+    /// It is this one, with so many bits that the addresses of the link have in common.
+    Is(Ipv6Addr, u8),
+    /// From a router, and this was kept of what one has said.
+    Advertised(Advertised),
+}
 
 /// What an interface is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
     /// Its address on the link.
     pub mac: MacAddress,
-    /// Its address; unspecified while it has none.
+    /// Its address of IPv4; unspecified while it has none.
     pub address: Ipv4Addr,
     /// Bits that the addresses of the link have in common.
     pub prefix: u8,
@@ -44,7 +62,9 @@ pub struct Settings {
     pub gateway: Option<Ipv4Addr>,
     /// Who is asked for the addresses of names.
     pub resolver: Option<Ipv4Addr>,
-    /// Bytes of the largest packet, at least 576.
+    /// Its address of IPv6 beside that for its link, which follows from `mac`.
+    pub wide: Wide,
+    /// Bytes of the largest packet: at least 576 for IPv4, 1,280 for IPv6.
     pub max_packet: usize,
 }
 
@@ -71,6 +91,8 @@ pub struct Counts {
     pub unreachable: u64,
     /// Echo requests that were answered.
     pub echoes: u64,
+    /// Addresses of IPv6 that were given up, as somebody else has them.
+    pub duplicates: u64,
     /// Of connections.
     pub tcp: TcpCounts,
     /// Of datagrams.
@@ -82,7 +104,14 @@ pub struct Counts {
 /// An interface with its connections.
 pub struct Stack<'m> {
     settings: Settings,
+    own: Own,
     neighbours: Neighbours,
+    /// Who routers are, if that is of any use.
+    routers: Option<Routers>,
+    /// Addresses that it is to be asked for whether somebody has them.
+    probes: Vec<Probe>,
+    /// Those that somebody has.
+    taken: Vec<Ipv6Addr>,
     tcp: Tcp<'m>,
     udp: Udp,
     /// Takes its address, if that is lent.
@@ -95,10 +124,29 @@ pub struct Stack<'m> {
 impl<'m> Stack<'m> {
     /// An interface that goes on with the connections in `memory`.
     pub fn new(settings: Settings, memory: Memory<'m>, now: Instant) -> Stack<'m> {
-        let tcp = Tcp::new(memory, settings.address, settings.max_packet, now);
-        let (neighbours, out) = (Neighbours::default(), VecDeque::new());
-        let (udp, filter, counts) = (Udp::default(), Filter::default(), Counts::default());
-        Stack { settings, neighbours, tcp, udp, dhcp: None, filter, out, counts }
+        let routers = match settings.wide {
+            Wide::None => None,
+            Wide::Is(..) => Some(Routers::new(Advertised::default(), false, now)),
+            Wide::Advertised(kept) => Some(Routers::new(kept, true, now)),
+        };
+        let own = own_of(&settings, routers.as_ref(), &[]);
+        let mut stack = Stack {
+            settings,
+            own,
+            neighbours: Neighbours::default(),
+            routers,
+            probes: Vec::new(),
+            taken: Vec::new(),
+            tcp: Tcp::new(memory, own, now),
+            udp: Udp::default(),
+            dhcp: None,
+            filter: Filter::default(),
+            out: VecDeque::new(),
+            counts: Counts::default(),
+        };
+        stack.probe(own.link);
+        stack.probe(own.wide);
+        stack
     }
 
     /// An interface whose address is lent by whoever does that on its link, and was `kept` by the
@@ -112,6 +160,12 @@ impl<'m> Stack<'m> {
         let client = Client::new(settings.mac, memory.secret(), kept, now);
         let stack = Stack::new(settings.lent(kept.as_ref()), memory, now);
         Stack { dhcp: Some(client), ..stack }
+    }
+
+    /// What routers have said, if the address of IPv6 follows from that.
+    pub fn advertised(&self) -> Option<&Advertised> {
+        let is_of_use = matches!(self.settings.wide, Wide::Advertised(_));
+        self.routers.as_ref().filter(|_| is_of_use).map(|it| it.said())
     }
 
     /// What was lent, if the address is.
@@ -152,8 +206,8 @@ impl<'m> Stack<'m> {
 
     /// Begins to open a connection; [`progress`](Self::progress) says how it goes. `None`: all
     /// ports to this peer are in use.
-    pub fn connect(&mut self, now: Instant, to: SocketAddrV4) -> Option<Peer> {
-        self.tcp.connect(now, *to.ip(), to.port())
+    pub fn connect(&mut self, now: Instant, to: SocketAddr) -> Option<Peer> {
+        self.tcp.connect(now, to)
     }
 
     /// How the attempt to open this connection stands.
@@ -176,17 +230,18 @@ impl<'m> Stack<'m> {
         self.udp.take(port)
     }
 
-    /// Bytes of the longest datagram that can be sent: they go in one packet.
-    pub fn max_datagram(&self) -> usize {
-        self.settings.max_packet - IP_HEADER - UDP_HEADER
+    /// Bytes of the longest datagram that can be sent to an address: they go in one packet.
+    pub fn max_datagram(&self, to: IpAddr) -> usize {
+        self.own.max_datagram(to)
     }
 
     /// Sends a datagram from a port. `false`, and nothing is sent: it is too long.
-    pub fn send(&mut self, now: Instant, port: u16, to: SocketAddrV4, bytes: &[u8]) -> bool {
-        let fits = bytes.len() <= self.max_datagram();
+    pub fn send(&mut self, now: Instant, port: u16, to: SocketAddr, bytes: &[u8]) -> bool {
+        let to = SocketAddr::new(to.ip().to_canonical(), to.port());
+        let fits = bytes.len() <= self.max_datagram(to.ip());
         if fits {
-            let packet = self.udp.emit(self.settings.address, port, to, bytes);
-            self.route(now, *to.ip(), packet);
+            let packet = self.udp.emit(self.own.to(to.ip()), port, to, bytes);
+            self.route(now, to.ip(), packet);
         }
         fits
     }
@@ -196,9 +251,19 @@ impl<'m> Stack<'m> {
         self.out.len()
     }
 
-    /// The address; unspecified while there is none.
+    /// The address of IPv4; unspecified while there is none.
     pub fn address(&self) -> Ipv4Addr {
         self.settings.address
+    }
+
+    /// All addresses.
+    pub fn own(&self) -> Own {
+        self.own
+    }
+
+    /// Who passes on what is for other links of IPv6, if anybody does.
+    pub fn router(&self) -> Option<Ipv6Addr> {
+        self.routers.as_ref()?.said().router.map(|it| it.0)
     }
 
     /// What it was told, or what was lent.
@@ -232,6 +297,11 @@ impl<'m> Stack<'m> {
         Counts { tcp: self.tcp.counts, udp: self.udp.counts, filter, ..self.counts }
     }
 
+    /// Neighbours that are known, or asked for.
+    pub fn neighbours(&self) -> usize {
+        self.neighbours.count()
+    }
+
     /// Takes a frame that has come: any bytes.
     pub fn receive(&mut self, now: Instant, frame: &[u8]) {
         self.counts.received += 1;
@@ -242,7 +312,8 @@ impl<'m> Stack<'m> {
             }
             match frame.ethertype() {
                 EthernetProtocol::Arp => self.receive_arp(now, frame.payload()),
-                EthernetProtocol::Ipv4 => self.receive_ip(now, frame.payload()),
+                EthernetProtocol::Ipv4 => self.receive_v4(now, frame.payload()),
+                EthernetProtocol::Ipv6 => self.receive_v6(now, frame.payload()),
                 _ => None,
             }
         });
@@ -251,183 +322,107 @@ impl<'m> Stack<'m> {
         }
     }
 
-    fn receive_arp(&mut self, now: Instant, payload: &[u8]) -> Option<()> {
-        let ArpRepr::EthernetIpv4 {
-            operation,
-            source_hardware_addr: from,
-            source_protocol_addr: ip,
-            target_protocol_addr: target,
-            ..
-        } = ArpRepr::parse(&ArpPacket::new_checked(payload).ok()?).ok()?
-        else {
-            return None;
-        };
-        let (is_ours, mac) = (target == self.settings.address, MacAddress(from.0));
-        if !self.is_near(ip) || ip == self.settings.address {
-            return None;
+    /// Has the addresses that are lent and advertised now.
+    fn follow(&mut self, now: Instant) {
+        if let Some(client) = &self.dhcp {
+            self.settings = self.settings.lent(client.lease());
         }
-        let asks = operation == ArpOperation::Request && is_ours;
-        self.neighbours.learn(now, ip, mac, asks);
-        if asks && self.out.len() < WAITING {
-            self.send_arp(ArpOperation::Reply, mac, ip);
+        let own = own_of(&self.settings, self.routers.as_ref(), &self.taken);
+        let former = core::mem::replace(&mut self.own, own);
+        if own == former {
+            return;
         }
-        while let Some((mac, packet)) = self.neighbours.next_ready() {
-            self.send_frame(mac, EthernetProtocol::Ipv4, &packet);
+        let is_other = |ip| own.to(ip) != former.to(ip);
+        self.neighbours.forget(is_other);
+        self.tcp.move_to(own);
+        if own.wide != former.wide {
+            self.probes.retain(|it| !it.is_over(now));
+            self.taken.retain(|it| *it != former.wide || own.wide.is_unspecified());
+            self.probe(own.wide);
         }
-        Some(())
-    }
-
-    fn receive_ip(&mut self, now: Instant, payload: &[u8]) -> Option<()> {
-        let ip = Ipv4Packet::new_checked(payload).ok()?;
-        let is_whole = !ip.more_frags() && ip.frag_offset() == 0;
-        let (from, to) = (ip.src_addr(), ip.dst_addr());
-        let is_host = !from.is_broadcast() && !from.is_multicast() && !from.is_unspecified();
-        if ip.version() != 4 || !ip.verify_checksum() || !is_whole || !is_host {
-            return None;
-        }
-        if self.dhcp.is_some() && ip.next_header() == IpProtocol::Udp {
-            let datagram = udp::parse(from, to, ip.payload());
-            let is_said = |it: &(UdpRepr, _)| {
-                (it.0.src_port, it.0.dst_port) == (DHCP_SERVER_PORT, DHCP_CLIENT_PORT)
-            };
-            // No rule is asked: without an address there is nothing that a filter is for.
-            if let Some((_, message)) = datagram.filter(is_said) {
-                self.dhcp.as_mut().into_iter().for_each(|it| it.receive(now, message));
-                self.follow();
-                return Some(());
-            }
-        }
-        let is_ours = to == self.settings.address && !to.is_unspecified();
-        if !is_ours || from == to {
-            return None;
-        }
-        if !self.lets(now, Direction::In, &ip) {
-            return Some(());
-        }
-        match ip.next_header() {
-            IpProtocol::Tcp => {
-                self.tcp.receive(now, &payload[..usize::from(ip.total_len())]);
-                Some(())
-            }
-            IpProtocol::Icmp => self.answer_echo(now, from, ip.payload()),
-            IpProtocol::Udp => match self.udp.receive(from, to, ip.payload()) {
-                Taken::Here => Some(()),
-                Taken::NoPort => self.no_port(now, &ip),
-                Taken::Malformed => None,
-            },
-            _ => None,
-        }
-    }
-
-    /// Tells the sender of a datagram that nobody has the port (RFC 1122, 4.1.3.1).
-    fn no_port(&mut self, now: Instant, ip: &Ipv4Packet<&[u8]>) -> Option<()> {
-        let from = ip.src_addr();
-        let header = Ipv4Repr::parse(ip, &ChecksumCapabilities::default()).ok()?;
-        let payload = ip.payload();
-        let answer = Icmpv4Repr::DstUnreachable {
-            reason: Icmpv4DstUnreachable::PortUnreachable,
-            header,
-            data: &payload[..payload.len().min(UDP_HEADER)],
-        };
-        self.send_icmp(now, from, &answer)
-    }
-
-    fn answer_echo(&mut self, now: Instant, from: Ipv4Addr, payload: &[u8]) -> Option<()> {
-        let checksums = ChecksumCapabilities::default();
-        let asked = Icmpv4Packet::new_checked(payload).ok()?;
-        let Icmpv4Repr::EchoRequest { ident, seq_no, data } =
-            Icmpv4Repr::parse(&asked, &checksums).ok()?
-        else {
-            return None;
-        };
-        self.send_icmp(now, from, &Icmpv4Repr::EchoReply { ident, seq_no, data })?;
-        self.counts.echoes += 1;
-        Some(())
-    }
-
-    fn send_icmp(&mut self, now: Instant, to: Ipv4Addr, message: &Icmpv4Repr<'_>) -> Option<()> {
-        if self.out.len() >= WAITING {
-            return None;
-        }
-        let mut bytes = packet(self.settings.address, to, IpProtocol::Icmp, message.buffer_len());
-        let checksums = ChecksumCapabilities::default();
-        message.emit(&mut Icmpv4Packet::new_unchecked(&mut bytes[IP_HEADER..]), &checksums);
-        self.route(now, to, bytes);
-        Some(())
-    }
-
-    /// Does what is due to have an address.
-    fn ask_for_address(&mut self, now: Instant) {
-        while let Some(Message { from, to, bytes }) = self.dhcp.as_mut().and_then(|it| it.next(now))
-        {
-            // A lease that is over is not asked with.
-            self.follow();
-            let server = SocketAddrV4::new(to, DHCP_SERVER_PORT);
-            let packet = self.udp.emit(from, DHCP_CLIENT_PORT, server, &bytes);
-            match to.is_broadcast() {
-                true => self.send_frame(MacAddress::BROADCAST, EthernetProtocol::Ipv4, &packet),
-                false => self.pass_on(now, to, packet),
-            }
-        }
-    }
-
-    /// Has the address that is lent.
-    fn follow(&mut self) {
-        let Some(client) = &self.dhcp else { return };
-        let settings = self.settings.lent(client.lease());
-        if settings.address != self.settings.address {
-            self.neighbours = Neighbours::default();
-            self.tcp.move_to(settings.address);
-        }
-        self.settings = settings;
     }
 
     /// Whether an address is on this link.
-    fn is_near(&self, ip: Ipv4Addr) -> bool {
-        let mask = u32::MAX.checked_shl(32 - u32::from(self.settings.prefix.min(32)));
-        let mask = mask.unwrap_or_default();
-        (ip.to_bits() ^ self.settings.address.to_bits()) & mask == 0
+    fn is_near(&self, ip: IpAddr) -> bool {
+        let Own { v4, wide, prefix, .. } = self.own;
+        match ip {
+            IpAddr::V4(_) => is_near(ip, v4.into(), self.settings.prefix),
+            IpAddr::V6(it) if is_of_link(&it) => true,
+            IpAddr::V6(_) => !wide.is_unspecified() && is_near(ip, wide.into(), prefix),
+        }
     }
 
     /// Whether the filter lets a packet go on.
-    fn lets(&mut self, now: Instant, direction: Direction, ip: &Ipv4Packet<&[u8]>) -> bool {
-        self.filter.is_open() || self.filter.lets(now, &seen::packet(direction, ip))
+    fn lets(
+        &mut self,
+        now: Instant,
+        direction: Direction,
+        ends: (IpAddr, IpAddr),
+        protocol: u8,
+        payload: &[u8],
+    ) -> bool {
+        self.filter.is_open()
+            || self.filter.lets(now, &seen::packet(direction, ends, protocol, payload))
+    }
+
+    /// The same of one that we have made.
+    fn lets_out(&mut self, now: Instant, to: IpAddr, packet: &[u8]) -> bool {
+        if self.filter.is_open() {
+            return true;
+        }
+        let (from, protocol) = match to {
+            IpAddr::V4(_) => {
+                let ip = Ipv4Packet::new_unchecked(packet);
+                (ip.src_addr().into(), ip.next_header())
+            }
+            IpAddr::V6(_) => {
+                let ip = Ipv6Packet::new_unchecked(packet);
+                (ip.src_addr().into(), ip.next_header())
+            }
+        };
+        let payload = &packet[header_for(to)..];
+        self.lets(now, Direction::Out, (from, to), protocol.into(), payload)
     }
 
     /// Sends a packet, once it is known where to, if the filter lets it.
-    fn route(&mut self, now: Instant, to: Ipv4Addr, packet: Vec<u8>) {
-        if self.settings.address.is_unspecified() {
+    fn route(&mut self, now: Instant, to: IpAddr, packet: Vec<u8>) {
+        if self.own.to(to).is_unspecified() {
             self.counts.unreachable += 1;
-        } else if self.lets(now, Direction::Out, &Ipv4Packet::new_unchecked(&packet[..])) {
+        } else if self.lets_out(now, to, &packet) {
             self.pass_on(now, to, packet);
         }
     }
 
     /// Sends a packet to its next hop.
-    fn pass_on(&mut self, now: Instant, to: Ipv4Addr, packet: Vec<u8>) {
-        let hop = if self.is_near(to) { Some(to) } else { self.settings.gateway };
+    fn pass_on(&mut self, now: Instant, to: IpAddr, packet: Vec<u8>) {
+        let hop = match to {
+            IpAddr::V6(group) if group.is_multicast() => {
+                return self.send_frame(group_mac(group), EthernetProtocol::Ipv6, &packet);
+            }
+            _ if self.is_near(to) => Some(to),
+            IpAddr::V4(_) => self.settings.gateway.map(IpAddr::V4),
+            IpAddr::V6(_) => self.router().map(IpAddr::V6),
+        };
         let Some(hop) = hop else {
             self.counts.unreachable += 1;
             return;
         };
-        match self.neighbours.way(now, hop, packet) {
-            Way::To(mac, packet) => self.send_frame(mac, EthernetProtocol::Ipv4, &packet),
-            Way::Ask => self.send_arp(ArpOperation::Request, MacAddress::BROADCAST, hop),
-            Way::Wait => {}
+        match (self.neighbours.way(now, hop, packet), hop) {
+            (Way::To(mac, packet), _) => self.send_frame(mac, protocol_of(hop), &packet),
+            (Way::Ask, IpAddr::V4(hop)) => {
+                self.send_arp(ArpOperation::Request, MacAddress::BROADCAST, hop);
+            }
+            (Way::Ask, IpAddr::V6(hop)) => self.solicit(now, hop),
+            (Way::Wait, _) => {}
         }
     }
 
-    fn send_arp(&mut self, operation: ArpOperation, to: MacAddress, target: Ipv4Addr) {
-        let message = ArpRepr::EthernetIpv4 {
-            operation,
-            source_hardware_addr: EthernetAddress(self.settings.mac.0),
-            source_protocol_addr: self.settings.address,
-            target_hardware_addr: EthernetAddress(to.0),
-            target_protocol_addr: target,
-        };
-        let mut bytes = vec![0; message.buffer_len()];
-        message.emit(&mut ArpPacket::new_unchecked(&mut bytes[..]));
-        self.send_frame(to, EthernetProtocol::Arp, &bytes);
+    /// Notes who has an address, and sends what waits for that.
+    fn learn(&mut self, now: Instant, ip: IpAddr, mac: MacAddress, wanted: bool) {
+        self.neighbours.learn(now, ip, mac, wanted);
+        while let Some((ip, mac, packet)) = self.neighbours.next_ready() {
+            self.send_frame(mac, protocol_of(ip), &packet);
+        }
     }
 
     fn send_frame(&mut self, to: MacAddress, ethertype: EthernetProtocol, payload: &[u8]) {
@@ -446,6 +441,7 @@ impl<'m> Stack<'m> {
     /// Does what is due and what users have changed in their streams. Frames come of it.
     pub fn turn(&mut self, now: Instant) {
         self.ask_for_address(now);
+        self.ask_link(now);
         self.tcp.turn(now);
         while let Some((to, packet)) = self.tcp.transmit() {
             self.route(now, to, packet);
@@ -462,9 +458,33 @@ impl<'m> Stack<'m> {
         match self.out.is_empty() {
             true => {
                 let lent = self.dhcp.as_ref().map(|it| it.next_due());
-                self.tcp.next_due(now).into_iter().chain(lent).min()
+                let advertised = self.routers.as_ref().and_then(|it| it.next_due());
+                let probes = self.probes.iter().any(|it| !it.is_made()).then_some(now);
+                let others = [lent, advertised, probes].into_iter().flatten();
+                self.tcp.next_due(now).into_iter().chain(others).min()
             }
             false => Some(now),
         }
     }
+}
+
+/// The addresses of an interface, without those that somebody else has.
+fn own_of(settings: &Settings, routers: Option<&Routers>, taken: &[Ipv6Addr]) -> Own {
+    let &Settings { mac, address: v4, max_packet, .. } = settings;
+    let (wide, prefix) = match settings.wide {
+        Wide::None => (Ipv6Addr::UNSPECIFIED, LINK_BITS),
+        Wide::Is(address, prefix) => (address, prefix),
+        Wide::Advertised(_) => {
+            let bits = routers.and_then(|it| it.said().prefix);
+            let address = bits.map_or(Ipv6Addr::UNSPECIFIED, |it| address_in(it.0, mac));
+            (address, LINK_BITS)
+        }
+    };
+    let free = |it: Ipv6Addr| if taken.contains(&it) { Ipv6Addr::UNSPECIFIED } else { it };
+    Own { v4, link: free(link_address(mac)), wide: free(wide), prefix, max_packet }
+}
+
+/// What a frame is that carries a packet to an address.
+fn protocol_of(ip: IpAddr) -> EthernetProtocol {
+    if ip.is_ipv4() { EthernetProtocol::Ipv4 } else { EthernetProtocol::Ipv6 }
 }

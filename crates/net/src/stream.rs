@@ -4,7 +4,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::memory::{Field, NOTE_WORDS, SEND_BYTES, Slot};
-use crate::tcp::Peer;
+use crate::peer::Peer;
 
 /// How a connection stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,7 +55,7 @@ impl<'m> Stream<'m> {
 
     /// Whose it is.
     pub fn peer(&self) -> Peer {
-        Peer::decode(self.slot.get(Field::Peer))
+        Peer::decode(self.slot.peer())
     }
 
     /// How it stands.

@@ -3,19 +3,21 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
 use nile_abi::Instant;
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::socket::tcp::State;
-use smoltcp::wire::{IpAddress, Ipv4Packet, TcpControl, TcpPacket, TcpRepr};
+use smoltcp::wire::{TcpControl, TcpPacket, TcpRepr};
 
 use crate::engine::Engine;
 use crate::half_open::{HalfOpen, Handshakes};
 use crate::memory::{Field, Memory, RECEIVE_BYTES, Slot};
 use crate::opening::{Openings, Progress};
-use crate::segment::{IP_HEADER, bare, emit, number};
+use crate::own::Own;
+use crate::peer::{Options, Peer};
+use crate::segment::{TCP_HEADER, bare, emit, header_for, number, target_of};
 use crate::siphash;
 use crate::stream::{SHUT, Stream};
 
@@ -26,73 +28,11 @@ const WAITING: usize = 64;
 const TIME_WAIT: Duration = Duration::from_secs(60);
 const MOST_WAITING: usize = 1024;
 
-/// The largest segment of a peer that names none, and the least that is believed of one.
-const USUAL_SEGMENT: u16 = 536;
-const LEAST_SEGMENT: u16 = 48;
-
 /// Ports that connections are opened from (RFC 6335, 6).
 pub const OWN_PORTS: core::ops::Range<u16> = 49152..65535;
 
 /// How often the clock of initial sequence numbers ticks (RFC 6528).
 const TICK_NANOS: u64 = 4000;
-
-/// Whose a connection is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Peer {
-    /// The other side's address.
-    pub address: Ipv4Addr,
-    /// Its port.
-    pub port: u16,
-    /// Our port.
-    pub local: u16,
-}
-
-impl Peer {
-    pub(crate) fn encode(self) -> u64 {
-        u64::from(self.address.to_bits()) << 32 | u64::from(self.port) << 16 | u64::from(self.local)
-    }
-
-    pub(crate) fn decode(word: u64) -> Peer {
-        let address = Ipv4Addr::from_bits((word >> 32) as u32);
-        Peer { address, port: (word >> 16) as u16, local: word as u16 }
-    }
-}
-
-/// What a peer has said in its SYN.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Options {
-    /// Bytes of the largest segment that it takes.
-    pub segment: u16,
-    /// By how much it shifts its window, if it does.
-    pub scale: Option<u8>,
-    /// Whether it understands selective acknowledgements.
-    pub sack: bool,
-}
-
-impl Options {
-    /// What a SYN says.
-    fn of(segment: &TcpRepr<'_>) -> Options {
-        Options {
-            segment: segment.max_seg_size.unwrap_or(USUAL_SEGMENT).max(LEAST_SEGMENT),
-            scale: segment.window_scale,
-            sack: segment.sack_permitted,
-        }
-    }
-
-    pub fn encode(self) -> u64 {
-        let scale = self.scale.map_or(0, |scale| u64::from(scale.min(14)) + 1);
-        u64::from(self.segment) | scale << 16 | u64::from(self.sack) << 24
-    }
-
-    pub fn decode(word: u64) -> Options {
-        let scale = (word >> 16) as u8;
-        Options {
-            segment: word as u16,
-            scale: scale.checked_sub(1).map(|scale| scale.min(14)),
-            sack: word >> 24 & 1 == 1,
-        }
-    }
-}
 
 /// A connection as lists have it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -144,11 +84,10 @@ struct Over {
 /// the listeners of an earlier incarnation come back meanwhile, and a SYN comes again.
 const SETTLES: Duration = Duration::from_secs(1);
 
-/// The connections of one address.
+/// The connections of an interface.
 pub(crate) struct Tcp<'m> {
     memory: Memory<'m>,
-    local: Ipv4Addr,
-    max_packet: usize,
+    own: Own,
     listeners: Vec<u16>,
     /// When those who listen are there.
     settled: Instant,
@@ -169,11 +108,10 @@ pub(crate) struct Tcp<'m> {
 
 impl<'m> Tcp<'m> {
     /// The connections that are in `memory`, each with an engine of its own.
-    pub fn new(memory: Memory<'m>, local: Ipv4Addr, max_packet: usize, now: Instant) -> Tcp<'m> {
+    pub fn new(memory: Memory<'m>, own: Own, now: Instant) -> Tcp<'m> {
         let mut tcp = Tcp {
             memory,
-            local,
-            max_packet,
+            own,
             listeners: Vec::new(),
             settled: now + SETTLES,
             handshakes: Handshakes::of(memory),
@@ -208,27 +146,30 @@ impl<'m> Tcp<'m> {
 
     /// Makes the engine of the connection in a slot.
     fn start(&mut self, index: usize, slot: &Slot<'m>, now: Instant) -> Option<()> {
-        let peer = Peer::decode(slot.get(Field::Peer));
+        let peer = Peer::decode(slot.peer());
         if !slot.is_sound() || self.slots.contains_key(&peer) {
             return None;
         }
-        let engine = Engine::resume(slot, self.local, self.max_packet, now)?;
+        let engine = Engine::resume(slot, &self.own, now)?;
         self.engines[index] = Some(engine);
         self.slots.insert(peer, index);
         Some(())
     }
 
-    /// The address is another one from now on: connections of the last one are over.
-    pub fn move_to(&mut self, local: Ipv4Addr) {
-        self.local = local;
+    /// The addresses are others from now on: connections of those that are no more are over.
+    pub fn move_to(&mut self, own: Own) {
+        let former = core::mem::replace(&mut self.own, own);
+        let stays = |peer: Peer| former.to(peer.address) == own.to(peer.address);
         for index in 0..self.engines.len() {
-            if self.engines[index].is_some() {
+            let peer = Peer::decode(self.memory.slot(index).peer());
+            if self.engines[index].is_some() && !stays(peer) {
                 self.end(index, None);
             }
         }
-        self.handshakes.clear();
-        self.over.clear();
-        self.out.clear();
+        self.handshakes.retain(stays);
+        self.over.retain(|it| stays(it.peer));
+        let source_stays = |to| former.to(to) == own.to(to);
+        self.out.retain(|packet| source_stays(target_of(packet)));
     }
 
     pub fn listen(&mut self, port: u16) {
@@ -258,7 +199,8 @@ impl<'m> Tcp<'m> {
     }
 
     /// Begins to open a connection. `None`: all ports to this peer are in use.
-    pub fn connect(&mut self, now: Instant, address: Ipv4Addr, port: u16) -> Option<Peer> {
+    pub fn connect(&mut self, now: Instant, to: SocketAddr) -> Option<Peer> {
+        let (address, port) = (to.ip().to_canonical(), to.port());
         for _ in OWN_PORTS {
             let local = self.next_port;
             self.next_port = if local + 1 == OWN_PORTS.end { OWN_PORTS.start } else { local + 1 };
@@ -284,7 +226,9 @@ impl<'m> Tcp<'m> {
 
     /// RFC 6528: what differs from peer to peer, and rises with time for the same one.
     fn initial_number(&self, now: Instant, peer: Peer) -> u32 {
-        let hash = siphash::hash(self.memory.secret(), [peer.encode(), 0]);
+        let [ports, high, low] = peer.encode();
+        let secret = self.memory.secret();
+        let hash = siphash::hash(secret, [siphash::hash(secret, [high, low]), ports]);
         (hash as u32).wrapping_add((now.as_nanos() / TICK_NANOS) as u32)
     }
 
@@ -307,18 +251,18 @@ impl<'m> Tcp<'m> {
         })
     }
 
-    /// Takes an IPv4 packet for us that has TCP in it; its header was checked.
-    pub fn receive(&mut self, now: Instant, packet: &[u8]) {
-        let ip = Ipv4Packet::new_unchecked(packet);
-        let (from, to) = (ip.src_addr(), ip.dst_addr());
-        let parsed = TcpPacket::new_checked(ip.payload()).ok().and_then(|segment| {
-            let (from, to) = (IpAddress::Ipv4(from), IpAddress::Ipv4(to));
-            TcpRepr::parse(&segment, &from, &to, &ChecksumCapabilities::default()).ok()
+    /// Takes a packet for us with a segment behind so many bytes of its header, which was checked.
+    pub fn receive(&mut self, now: Instant, from: IpAddr, packet: &[u8], header: usize) {
+        let to = self.own.to(from);
+        let parsed = TcpPacket::new_checked(&packet[header..]).ok().and_then(|segment| {
+            let checksums = ChecksumCapabilities::default();
+            TcpRepr::parse(&segment, &from.into(), &to.into(), &checksums).ok()
         });
         let Some(segment) = parsed else {
             self.counts.malformed += 1;
             return;
         };
+        let packet = (packet, header);
         let peer = Peer { address: from, port: segment.src_port, local: segment.dst_port };
         match self.slots.get(&peer) {
             Some(&index) => self.hand(now, index, packet),
@@ -327,16 +271,16 @@ impl<'m> Tcp<'m> {
     }
 
     /// Gives a packet to the engine of its connection.
-    fn hand(&mut self, now: Instant, index: usize, packet: &[u8]) {
+    fn hand(&mut self, now: Instant, index: usize, (packet, header): (&[u8], usize)) {
         let slot = self.memory.slot(index);
         if let Some(engine) = &mut self.engines[index] {
-            engine.receive(now, &slot, packet.to_vec());
+            engine.receive(now, &slot, packet.to_vec(), header);
             engine.publish(&slot);
         }
     }
 
     /// A segment of no connection: it begins one, ends one, or has no business here.
-    fn unknown(&mut self, now: Instant, peer: Peer, packet: &[u8], segment: &TcpRepr<'_>) {
+    fn unknown(&mut self, now: Instant, peer: Peer, packet: (&[u8], usize), segment: &TcpRepr<'_>) {
         let sequence = segment.seq_number.0 as u32;
         let is_new = segment.control == TcpControl::Syn && segment.ack_number.is_none();
         if let Some(place) = self.over.iter().position(|over| over.peer == peer) {
@@ -390,24 +334,24 @@ impl<'m> Tcp<'m> {
             options,
         });
         self.handshakes.begin(now, peer, it);
-        let ports = (peer.local, peer.port);
         let answer = TcpRepr {
             // A window of less than 64 KiB needs no scale, but the peer's is allowed by ours.
             window_scale: it.options.scale.map(|_| 0),
             sack_permitted: it.options.sack,
-            ..self.syn(ports, it.sequences.1, Some(theirs.wrapping_add(1)))
+            ..self.syn(peer, it.sequences.1, Some(theirs.wrapping_add(1)))
         };
         self.send(peer, &answer);
     }
 
     /// A SYN of ours, with all that we can.
-    fn syn(&self, ports: (u16, u16), ours: u32, acknowledges: Option<u32>) -> TcpRepr<'static> {
+    fn syn(&self, peer: Peer, ours: u32, acknowledges: Option<u32>) -> TcpRepr<'static> {
+        let most = self.own.most(peer.address) - header_for(peer.address) - TCP_HEADER;
         TcpRepr {
             window_len: RECEIVE_BYTES as u16,
             window_scale: Some(0),
-            max_seg_size: Some((self.max_packet - 2 * IP_HEADER) as u16),
+            max_seg_size: Some(most as u16),
             sack_permitted: true,
-            ..bare(ports, TcpControl::Syn, ours, acknowledges)
+            ..bare((peer.local, peer.port), TcpControl::Syn, ours, acknowledges)
         }
     }
 
@@ -467,8 +411,8 @@ impl<'m> Tcp<'m> {
     ) -> Option<()> {
         let slot = self.memory.slot(index);
         let sequences = u64::from(theirs) << 32 | u64::from(ours);
-        let record = [peer.encode(), sequences, options.encode()];
-        slot.open(self.memory.next_serial(), record, window.into());
+        let said = [sequences, options.encode()];
+        slot.open(self.memory.next_serial(), peer.encode(), said, window.into());
         let started = self.start(index, &slot, now);
         if started.is_none() {
             slot.set(Field::Serial, 0);
@@ -482,7 +426,7 @@ impl<'m> Tcp<'m> {
         now: Instant,
         peer: Peer,
         it: &HalfOpen,
-        packet: &[u8],
+        packet: (&[u8], usize),
         segment: &TcpRepr<'_>,
     ) {
         let Some(index) = self.free_slot() else { return };
@@ -517,14 +461,14 @@ impl<'m> Tcp<'m> {
     }
 
     fn send(&mut self, peer: Peer, segment: &TcpRepr<'_>) {
-        self.out.push_back(emit(self.local, peer.address, segment));
+        self.out.push_back(emit(self.own.to(peer.address), peer.address, segment));
     }
 
     /// Does what is due and what users want.
     pub fn turn(&mut self, now: Instant) {
         self.over.retain(|over| over.until > now);
         while let Some((peer, ours)) = self.openings.next_due(now) {
-            let syn = self.syn((peer.local, peer.port), ours, None);
+            let syn = self.syn(peer, ours, None);
             self.send(peer, &syn);
         }
         let slots = self.memory.slots();
@@ -551,7 +495,7 @@ impl<'m> Tcp<'m> {
     /// Frees a slot. Late segments of the connection are answered until then.
     fn end(&mut self, index: usize, until: Option<Instant>) {
         let slot = self.memory.slot(index);
-        let peer = Peer::decode(slot.get(Field::Peer));
+        let peer = Peer::decode(slot.peer());
         if let Some(until) = until {
             if self.over.len() >= MOST_WAITING {
                 self.over.pop_front();
@@ -565,9 +509,9 @@ impl<'m> Tcp<'m> {
     }
 
     /// The next packet that is to be sent, and where it goes.
-    pub fn transmit(&mut self) -> Option<(Ipv4Addr, Vec<u8>)> {
+    pub fn transmit(&mut self) -> Option<(IpAddr, Vec<u8>)> {
         let packet = self.out.pop_front()?;
-        Some((Ipv4Packet::new_unchecked(&packet[..]).dst_addr(), packet))
+        Some((target_of(&packet), packet))
     }
 
     /// When something is to be done although nothing comes.

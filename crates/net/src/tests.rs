@@ -7,9 +7,10 @@ mod filter;
 mod lent;
 mod own;
 pub mod steps;
+mod v6;
 
 use alloc::collections::BTreeMap;
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use core::time::Duration;
@@ -19,20 +20,48 @@ use nile_abi::{Instant, MacAddress};
 use proptest::prelude::*;
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
 use smoltcp::socket::tcp::{Socket, SocketBuffer, State};
-use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr};
+use smoltcp::wire::{EthernetAddress, HardwareAddress, IpCidr};
 
 use crate::memory::{self, Memory};
-use crate::{Queues, Settings, Stack, Stream, engine_time};
+use crate::{Queues, Settings, Stack, Stream, Wide, engine_time};
 
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 42, 0, 1);
 const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 42, 0, 9);
+const OURS6: Ipv6Addr = Ipv6Addr::new(0xfd42, 0, 0, 0, 0, 0, 0, 1);
+const THEIRS6: Ipv6Addr = Ipv6Addr::new(0xfd42, 0, 0, 0, 0, 0, 0, 9);
 const OUR_MAC: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
 const THEIR_MAC: MacAddress = MacAddress([2, 0, 0, 0, 0, 9]);
 const PORT: u16 = 80;
 
 fn settings() -> Settings {
-    let (gateway, resolver) = (None, None);
-    Settings { mac: OUR_MAC, address: OURS, prefix: 16, gateway, resolver, max_packet: 1500 }
+    Settings {
+        mac: OUR_MAC,
+        address: OURS,
+        prefix: 16,
+        gateway: None,
+        resolver: None,
+        wide: Wide::Is(OURS6, 64),
+        max_packet: 1500,
+    }
+}
+
+/// What the peers speak.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ip {
+    V4,
+    V6,
+}
+
+impl Ip {
+    const ALL: [Ip; 2] = [Ip::V4, Ip::V6];
+
+    fn ours(self) -> IpAddr {
+        if self == Ip::V4 { OURS.into() } else { OURS6.into() }
+    }
+
+    fn theirs(self) -> IpAddr {
+        if self == Ip::V4 { THEIRS.into() } else { THEIRS6.into() }
+    }
 }
 
 fn words() -> Vec<AtomicU64> {
@@ -88,7 +117,7 @@ struct World {
 }
 
 impl World {
-    fn new(seed: u64, link: Link, streams: &[usize]) -> World {
+    fn new(ip: Ip, seed: u64, link: Link, streams: &[usize]) -> World {
         let mut draw = Draw(seed | 1);
         let mut device = Queues::of_frames(1514, usize::MAX);
         let mac = HardwareAddress::Ethernet(EthernetAddress(THEIR_MAC.0));
@@ -96,14 +125,16 @@ impl World {
         config.random_seed = seed;
         let now = Instant::from_nanos(1_000_000);
         let mut interface = Interface::new(config, &mut device, engine_time(now));
-        interface.update_ip_addrs(|own| own.push(IpCidr::new(THEIRS.into(), 16)).unwrap());
+        interface.update_ip_addrs(|own| {
+            own.push(IpCidr::new(THEIRS.into(), 16)).unwrap();
+            own.push(IpCidr::new(THEIRS6.into(), 64)).unwrap();
+        });
         let mut sockets = SocketSet::new(Vec::new());
         let mut clients = Vec::new();
         for (port, length) in (2000..).zip(streams) {
             let buffer = || SocketBuffer::new(std::vec![0; 32 << 10]);
             let mut socket = Socket::new(buffer(), buffer());
-            let to = (IpAddress::Ipv4(OURS), PORT);
-            socket.connect(interface.context(), to, port).unwrap();
+            socket.connect(interface.context(), (ip.ours(), PORT), port).unwrap();
             let sends = (0..*length).map(|_| draw.next(256) as u8).collect();
             let handle = sockets.add(socket);
             clients.push(Client { handle, sends, sent: 0, got: Vec::new(), failed: false });
@@ -124,7 +155,7 @@ impl World {
             // Of an answer to ARP and of Ethernet's header only Ethernet's own check sequence would
             // tell.
             let checked = &mut frame[14..];
-            if checked[0] == 0x45 && self.draw.next(1000) < self.link.damaged {
+            if matches!(checked[0] >> 4, 4 | 6) && self.draw.next(1000) < self.link.damaged {
                 let at = self.draw.next(checked.len() as u64) as usize;
                 checked[at] ^= 1 << self.draw.next(8);
             }
@@ -282,19 +313,20 @@ fn stored(words: &[AtomicU64]) -> Vec<u64> {
     words.iter().map(|word| word.load(Relaxed)).collect()
 }
 
-fn check(seed: u64, link: Link, streams: &[usize], lost: u64) -> (Vec<AtomicU64>, u64) {
-    check_behind("", seed, link, streams, lost)
+fn check(ip: Ip, seed: u64, link: Link, streams: &[usize], lost: u64) -> (Vec<AtomicU64>, u64) {
+    check_behind("", ip, seed, link, streams, lost)
 }
 
 /// The same behind a packet filter.
 fn check_behind(
     rules: &str,
+    ip: Ip,
     seed: u64,
     link: Link,
     streams: &[usize],
     lost: u64,
 ) -> (Vec<AtomicU64>, u64) {
-    let (mut world, words) = (World::new(seed, link, streams), words());
+    let (mut world, words) = (World::new(ip, seed, link, streams), words());
     let resumed = run(&mut world, &words, Lost::Early(lost), rules).unwrap_or_else(|what| {
         let of = |it: &Client| {
             let state = world.sockets.get::<Socket<'static>>(it.handle).state();
@@ -314,20 +346,24 @@ fn check_behind(
 
 #[test]
 fn streams_come_back_whole() {
-    let (words, _) = check(1, GOOD, &[0, 1, 100, 1460, 100_000], 0);
-    let stack = Stack::new(settings(), Memory::new(&words, [0, 0]).unwrap(), Instant::START);
-    assert_eq!(stack.streams().count(), 0, "nothing is left of those that are over");
+    for ip in Ip::ALL {
+        let (words, _) = check(ip, 1, GOOD, &[0, 1, 100, 1460, 100_000], 0);
+        let stack = Stack::new(settings(), Memory::new(&words, [0, 0]).unwrap(), Instant::START);
+        assert_eq!(stack.streams().count(), 0, "nothing is left of those that are over");
+    }
 }
 
 #[test]
 fn streams_survive_their_engines() {
-    let (_, resumed) = check(2, GOOD, &[50_000, 200_000, 10], 200);
-    assert!(resumed > 20, "it was to be resumed, and was {resumed} times");
+    for ip in Ip::ALL {
+        let (_, resumed) = check(ip, 2, GOOD, &[50_000, 200_000, 10], 200);
+        assert!(resumed > 15, "{ip:?}: it was to be resumed, and was {resumed} times");
+    }
 }
 
 #[test]
 fn what_is_acknowledged_before_it_is_kept_is_lost() {
-    let (mut world, words) = (World::new(3, GOOD, &[100_000]), words());
+    let (mut world, words) = (World::new(Ip::V4, 3, GOOD, &[100_000]), words());
     let end = run(&mut world, &words, Lost::Late(300), "");
     let client = &world.clients[0];
     assert!(end.is_err() || client.failed || client.got != client.sends, "{end:?}");
@@ -340,9 +376,12 @@ fn any_frame_is_taken() {
     stack.listen(PORT);
     let mut draw = Draw(5);
     let mut now = Instant::from_nanos(1_000_000);
-    let mut world = World::new(9, GOOD, &[3000]);
-    world.turn(Vec::new());
-    let good: Vec<Vec<u8>> = world.flying.values().map(|it| it.1.clone()).collect();
+    let mut good = Vec::new();
+    for ip in Ip::ALL {
+        let mut world = World::new(ip, 9, GOOD, &[3000]);
+        world.turn(Vec::new());
+        good.extend(world.flying.into_values().map(|it| it.1));
+    }
     for round in 0..20_000u64 {
         let mut frame = good[round as usize % good.len()].clone();
         for _ in 0..draw.next(4) {
@@ -366,6 +405,7 @@ proptest! {
     #[test]
     fn streams_are_exact(
         seed in 1..u64::MAX,
+        six: bool,
         lost in 0..80u64,
         repeated in 0..50u64,
         damaged in 0..20u64,
@@ -373,6 +413,7 @@ proptest! {
         crashes in 0..60u64,
         streams in proptest::collection::vec(0..60_000usize, 1..5),
     ) {
-        check(seed, Link { lost, repeated, damaged, spread }, &streams, crashes);
+        let ip = if six { Ip::V6 } else { Ip::V4 };
+        check(ip, seed, Link { lost, repeated, damaged, spread }, &streams, crashes);
     }
 }

@@ -2,12 +2,12 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
-use core::net::{Ipv4Addr, SocketAddrV4};
+use core::net::{IpAddr, SocketAddr};
 
 use smoltcp::phy::ChecksumCapabilities;
-use smoltcp::wire::{IpAddress, IpProtocol, UdpPacket, UdpRepr};
+use smoltcp::wire::{IpProtocol, UdpPacket, UdpRepr};
 
-use crate::segment::{IP_HEADER, packet};
+use crate::segment::{header_for, packet};
 
 /// Bytes of a datagram's header.
 pub const UDP_HEADER: usize = 8;
@@ -19,7 +19,7 @@ const WAITING: usize = 64;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Datagram {
     /// Who has sent it.
-    pub from: SocketAddrV4,
+    pub from: SocketAddr,
     /// What it says.
     pub bytes: Vec<u8>,
 }
@@ -50,7 +50,7 @@ pub enum Taken {
     Malformed,
 }
 
-/// The ports of one address.
+/// The ports of an interface.
 #[derive(Default)]
 pub struct Udp {
     ports: BTreeMap<u16, VecDeque<Datagram>>,
@@ -77,8 +77,8 @@ impl Udp {
         self.ports.get_mut(&port)?.pop_front()
     }
 
-    /// Takes what an IPv4 packet to us has in it, whose header was checked.
-    pub fn receive(&mut self, from: Ipv4Addr, to: Ipv4Addr, payload: &[u8]) -> Taken {
+    /// Takes what a packet to us has in it, whose header was checked.
+    pub fn receive(&mut self, from: IpAddr, to: IpAddr, payload: &[u8]) -> Taken {
         let Some((header, bytes)) = parse(from, to, payload) else {
             self.counts.malformed += 1;
             return Taken::Malformed;
@@ -91,20 +91,20 @@ impl Udp {
             self.counts.dropped += 1;
             return Taken::Here;
         }
-        let from = SocketAddrV4::new(from, header.src_port);
+        let from = SocketAddr::new(from, header.src_port);
         waiting.push_back(Datagram { from, bytes: bytes.into() });
         self.counts.received += 1;
         Taken::Here
     }
 
-    /// The packet that carries a datagram. Its header takes [`UDP_HEADER`] bytes beside IPv4's.
-    pub fn emit(&mut self, local: Ipv4Addr, port: u16, to: SocketAddrV4, bytes: &[u8]) -> Vec<u8> {
+    /// The packet that carries a datagram. Its header takes [`UDP_HEADER`] bytes beside IP's.
+    pub fn emit(&mut self, local: IpAddr, port: u16, to: SocketAddr, bytes: &[u8]) -> Vec<u8> {
         let header = UdpRepr { src_port: port, dst_port: to.port() };
-        let mut whole = packet(local, *to.ip(), IpProtocol::Udp, UDP_HEADER + bytes.len());
+        let mut whole = packet(local, to.ip(), IpProtocol::Udp, UDP_HEADER + bytes.len());
         header.emit(
-            &mut UdpPacket::new_unchecked(&mut whole[IP_HEADER..]),
-            &IpAddress::Ipv4(local),
-            &IpAddress::Ipv4(*to.ip()),
+            &mut UdpPacket::new_unchecked(&mut whole[header_for(to.ip())..]),
+            &local.into(),
+            &to.ip().into(),
             bytes.len(),
             |payload| payload.copy_from_slice(bytes),
             &ChecksumCapabilities::default(),
@@ -115,8 +115,8 @@ impl Udp {
 }
 
 /// The header of a datagram and what it says, if it is one.
-pub fn parse(from: Ipv4Addr, to: Ipv4Addr, payload: &[u8]) -> Option<(UdpRepr, &[u8])> {
-    let (source, target) = (IpAddress::Ipv4(from), IpAddress::Ipv4(to));
+pub fn parse(from: IpAddr, to: IpAddr, payload: &[u8]) -> Option<(UdpRepr, &[u8])> {
+    let (source, target) = (from.into(), to.into());
     let datagram = UdpPacket::new_checked(payload).ok()?;
     let checksums = ChecksumCapabilities::default();
     let header = UdpRepr::parse(&datagram, &source, &target, &checksums).ok()?;

@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use nile_abi::ip::Addresses;
+use nile_abi::ip::{Addresses, Wide};
 use nile_abi::{
     CoreId, CorePhase, Generation, ImageRefused, Instant, KeepName, NodeId, PageSize, PhysAddr,
     RoleSet, Status, VirtAddr,
@@ -412,6 +412,8 @@ pub struct Member {
     pub addresses: Addresses,
     /// Whether it has its own address lent, whatever these say.
     pub leases: bool,
+    /// Where it has an address of IPv6.
+    pub wide: Wide,
     /// The rules of its packet filter, one a line.
     pub rules: Arc<str>,
 }

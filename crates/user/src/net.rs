@@ -14,7 +14,7 @@
 //! Connections that the earlier incarnation has opened itself are ended: nobody knows what for.
 //!
 //! The manifest says `uses: ["frames"]`, `publishes: ["sockets"]` and
-//! `keeps: ["connections 9556000", "rules 65560", "lease 112"]`.
+//! `keeps: ["connections 9558048", "rules 65560", "lease 224"]`.
 
 pub mod apart;
 mod error;
@@ -31,7 +31,7 @@ use alloc::rc::Rc;
 use alloc::string::String;
 use core::cell::{Cell, RefCell};
 use core::convert::Infallible;
-use core::net::{Ipv4Addr, SocketAddrV4};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 
@@ -39,7 +39,7 @@ use nile_abi::call::{System, SystemCall};
 use nile_abi::{CoreId, Instant, NodeId, Status};
 use nile_interfaces::frames::{Attachment, FrameCounts, FramesClient};
 use nile_net::apart::{User, Welcome};
-use nile_net::{Counts, Datagram, Memory, Progress, Stream};
+use nile_net::{Counts, Datagram, Memory, Own, Progress, Stream};
 use nile_stl::{CallError, Stl};
 
 pub use error::NetError;
@@ -56,7 +56,7 @@ use crate::threads::{Runtime, WaitQueue};
 pub const CONNECTIONS: usize = 128;
 
 /// The version of what is in the keep.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// How long a call may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -74,11 +74,12 @@ pub const fn keep_bytes(connections: usize) -> u64 {
     nile_net::memory::words(connections) as u64 * 8
 }
 
-/// The memory of a lease, if the address is lent; a package whose manifest has no keep `lease` has
-/// none.
+/// The memory of a lease, and of what routers say, if an address follows from either; a package
+/// whose manifest has no keep `lease` has none.
 pub fn lease_keep<'s>(runtime: &Runtime<'s>, attached: &Attachment) -> &'s [AtomicU64] {
-    let keep = || runtime.keep("lease", nile_net::lease::LEASE_BYTES as u64, VERSION).ok();
-    attached.leases.then(keep).flatten().map_or(&[], |it| it.words())
+    let keep = || runtime.keep("lease", 2 * nile_net::kept::BYTES as u64, VERSION).ok();
+    let is_of_use = attached.leases || attached.advertised;
+    is_of_use.then(keep).flatten().map_or(&[], |it| it.words())
 }
 
 /// After how many waits for the network the kernel is asked, whatever there is to do.
@@ -210,12 +211,22 @@ impl<'s> Network<'s> {
         }
     }
 
-    /// Its address; unspecified while it has none.
+    /// Its address of IPv4; unspecified while it has none.
     pub fn address(&self) -> Ipv4Addr {
+        self.own().map_or(Ipv4Addr::UNSPECIFIED, |it| it.v4)
+    }
+
+    /// All its addresses, once they are known.
+    pub fn own(&self) -> Option<Own> {
         match &self.0.way {
-            Way::Own(own) => own.stack.borrow().address(),
-            Way::Apart(_) => self.0.welcome().map_or(Ipv4Addr::UNSPECIFIED, |it| it.address),
+            Way::Own(own) => Some(own.stack.borrow().own()),
+            Way::Apart(_) => self.0.welcome().map(|it| it.own),
         }
+    }
+
+    /// Which of them speaks to another one.
+    fn own_to(&self, other: IpAddr) -> IpAddr {
+        self.own().map_or(Ipv4Addr::UNSPECIFIED.into(), |it| it.to(other))
     }
 
     /// Who is asked for the addresses of names, if anybody is.
@@ -351,7 +362,7 @@ impl<'s> Inner<'s> {
     }
 
     /// Begins to open a connection.
-    fn connect(&self, to: SocketAddrV4) -> NetResult<Attempt> {
+    fn connect(&self, to: SocketAddr) -> NetResult<Attempt> {
         match &self.way {
             Way::Own(own) => {
                 let begun = own.stack.borrow_mut().connect(self.now.get(), to);
@@ -362,7 +373,7 @@ impl<'s> Inner<'s> {
     }
 
     /// How that stands; `None` while nothing has come of it.
-    fn progress(&self, attempt: Attempt, to: SocketAddrV4) -> Option<NetResult<Stream<'s>>> {
+    fn progress(&self, attempt: Attempt, to: SocketAddr) -> Option<NetResult<Stream<'s>>> {
         let progress = match (&self.way, attempt) {
             (Way::Own(own), Attempt::Own(peer)) => own.stack.borrow_mut().progress(peer),
             (Way::Apart(apart), Attempt::Apart(request)) => {
@@ -396,21 +407,21 @@ impl<'s> Inner<'s> {
     }
 
     /// Sends a datagram; `None` while too much waits to be sent.
-    fn send(&self, port: u16, to: SocketAddrV4, bytes: &[u8]) -> Option<NetResult<()>> {
+    fn send(&self, port: u16, to: SocketAddr, bytes: &[u8]) -> Option<NetResult<()>> {
         let (sent, most) = match &self.way {
             Way::Own(own) => {
                 let mut stack = own.stack.borrow_mut();
                 if stack.waiting() >= own::WAITING {
                     return None;
                 }
-                (stack.send(self.now.get(), port, to, bytes), stack.max_datagram())
+                (stack.send(self.now.get(), port, to, bytes), stack.max_datagram(to.ip()))
             }
             Way::Apart(apart) => {
                 let mut user = apart.user.borrow_mut();
                 if user.waiting() >= own::WAITING {
                     return None;
                 }
-                let most = user.welcome().map_or(0, |it| it.datagram);
+                let most = user.welcome().map_or(0, |it| it.own.max_datagram(to.ip()));
                 (user.send(port, to, bytes), most)
             }
         };

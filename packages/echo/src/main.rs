@@ -6,7 +6,7 @@ nile_user::package! {
     name: "echo",
     publishes: ["sockets"],
     uses: ["frames"],
-    keeps: ["connections 9556000", "rules 65560", "lease 112"],
+    keeps: ["connections 9558048", "rules 65560", "lease 224"],
     answers: 2,
     main: nile_echo::main,
 }

@@ -3,7 +3,8 @@
 //! `crates/net`, and with the [sockets](nile_user::net) of packages.
 //!
 //! Its argument is `NODE PORT NAME BYTES CLIENT`, the last either `stock`, `own`, or `named`:
-//! that is `own`, which has the node's address by its name. The dataset's bytes are those of
+//! that is `own`, which has the node's address by its name; the first two with a `6` behind them
+//! for IPv6, between the addresses of the link. The dataset's bytes are those of
 //! [`byte`]. It exits with 0 when it has had all of them, and none other. If it has not, it says so
 //! in the log and stays: a second attempt would hide the first one.
 #![no_std]
@@ -16,9 +17,12 @@ mod own;
 mod stock;
 
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
 use nile_abi::call::System;
-use nile_abi::{CoreId, NodeId};
+use nile_abi::ip::Addresses;
+use nile_abi::{CoreId, MacAddress, NodeId};
+use nile_net::own::link_address;
 use nile_user::net::NetError;
 use nile_user::{Runtime, log, with_services};
 
@@ -53,23 +57,34 @@ struct Wanted<'a> {
     name: &'a str,
     bytes: u64,
     client: Client,
+    is_v6: bool,
 }
 
 impl<'a> Wanted<'a> {
     fn parse(argument: &'a [u8]) -> Option<Wanted<'a>> {
         let mut words = core::str::from_utf8(argument).ok()?.split(' ');
+        let (argument, is_v6) = (words.clone().nth(4)?, argument.ends_with(b"6"));
         Some(Wanted {
             node: NodeId(words.next()?.parse().ok()?),
             port: words.next()?.parse().ok()?,
             name: words.next()?,
             bytes: words.next()?.parse().ok()?,
-            client: match words.next()? {
+            client: match argument.strip_suffix('6').unwrap_or(argument) {
                 "stock" => Client::Stock,
                 "own" => Client::Own,
                 "named" => Client::Named,
                 _ => return None,
             },
+            is_v6,
         })
+    }
+
+    /// The node's address.
+    fn address(&self) -> Option<IpAddr> {
+        match self.is_v6 {
+            true => Some(link_address(MacAddress::local(self.node, 0)).into()),
+            false => Addresses::USUAL.address_of(self.node).map(IpAddr::V4),
+        }
     }
 }
 

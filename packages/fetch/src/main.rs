@@ -6,6 +6,6 @@ nile_user::package! {
     name: "fetch",
     publishes: ["sockets"],
     uses: ["frames"],
-    keeps: ["connections 302624"],
+    keeps: ["connections 304672"],
     main: nile_fetch::main,
 }

@@ -2,7 +2,6 @@
 
 use alloc::format;
 
-use nile_abi::ip::Addresses;
 use nile_user::net::{NetError, NetResult, Network, TcpStream};
 use nile_user::{Runtime, Services};
 
@@ -23,7 +22,7 @@ pub fn fetch(runtime: &Runtime<'_>, services: &Services, wanted: &Wanted<'_>) ->
             TcpStream::connect(&network, (&*name, wanted.port))
         }
         Client::Stock | Client::Own => {
-            let Some(address) = Addresses::USUAL.address_of(wanted.node) else { return Ok(WRONG) };
+            let Some(address) = wanted.address() else { return Ok(WRONG) };
             TcpStream::connect(&network, (address, wanted.port))
         }
     };

@@ -3,18 +3,18 @@
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 
-use nile_abi::ip::Addresses;
 use nile_abi::{Instant, MacAddress};
 use nile_interfaces::frames::FramesClient;
+use nile_net::own::{LINK_BITS, link_address};
 use nile_net::{Queues, engine_time};
 use nile_stl::CallResult;
 use nile_user::Services;
 use smoltcp::iface::{Config, Interface, SocketSet};
 use smoltcp::socket::tcp::{Socket, SocketBuffer, State};
-use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr};
+use smoltcp::wire::{EthernetAddress, HardwareAddress, IpCidr};
 
 use crate::{BROKEN, Had, WRONG, Wanted, link};
 
@@ -33,21 +33,24 @@ pub async fn fetch(services: &Services, wanted: &Wanted<'_>) -> CallResult<u64> 
     let host = stl.host().clone();
     let frames = FramesClient::find(&stl).await?;
     let attached = frames.attach().await?;
-    let Some(other) = Addresses::USUAL.address_of(wanted.node) else { return Ok(WRONG) };
-    let own = Ipv4Addr::from_bits(attached.address);
+    let Some(other) = wanted.address() else { return Ok(WRONG) };
     let [_, _, mac @ ..] = attached.mac.to_be_bytes();
+    let (own, prefix) = match wanted.is_v6 {
+        true => (IpAddr::V6(link_address(MacAddress(mac))), LINK_BITS),
+        false => (Ipv4Addr::from_bits(attached.address).into(), attached.prefix),
+    };
     let mut link = Queues::of_frames((attached.max_frame as usize).min(1514), usize::MAX);
     let mut config = Config::new(HardwareAddress::Ethernet(EthernetAddress(MacAddress(mac).0)));
     config.random_seed = attached.seed;
     let now = || engine_time(host.now());
     let mut interface = Interface::new(config, &mut link, now());
     interface.update_ip_addrs(|all| {
-        let _ = all.push(IpCidr::new(IpAddress::Ipv4(own), attached.prefix));
+        let _ = all.push(IpCidr::new(own.into(), prefix));
     });
     let buffer = || SocketBuffer::new(vec![0; BUFFER]);
     let mut socket = Socket::new(buffer(), buffer());
     let port = 49152 + (attached.salt % 16000) as u16;
-    let to = (IpAddress::Ipv4(other), wanted.port);
+    let to = (other, wanted.port);
     if socket.connect(interface.context(), to, port).is_err() {
         return Ok(BROKEN);
     }

@@ -1,11 +1,11 @@
 //! Questions for addresses (RFC 1035). The cluster's own names are answered here; what has another
 //! zone is for the resolver of this machine.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use smoltcp::wire::{DnsFlags, DnsOpcode, DnsPacket, DnsQueryType, DnsQuestion, DnsRcode};
 
-use super::names::ZONE;
+use super::names::{Found, ZONE};
 
 /// Bytes before the questions.
 const HEADER: usize = 12;
@@ -27,9 +27,9 @@ pub enum Reply {
     Ignore,
 }
 
-/// Looks at a question, which is any bytes. `find` gives the address of an own name without its
+/// Looks at a question, which is any bytes. `find` gives the addresses of an own name without its
 /// zone.
-pub fn reply(query: &[u8], find: impl FnOnce(&str) -> Option<Ipv4Addr>) -> Reply {
+pub fn reply(query: &[u8], find: impl FnOnce(&str) -> Option<Found>) -> Reply {
     let Ok(packet) = DnsPacket::new_checked(query) else { return Reply::Ignore };
     if packet.flags().contains(DnsFlags::RESPONSE) {
         return Reply::Ignore;
@@ -51,8 +51,12 @@ pub fn reply(query: &[u8], find: impl FnOnce(&str) -> Option<Ipv4Addr>) -> Reply
         None if !own.is_empty() => DnsRcode::NXDomain,
         _ => DnsRcode::NoError,
     };
-    // A name that is there and has no address of another kind.
-    let found = found.filter(|_| kind == DnsQueryType::A);
+    // A name that is there may have no address of the kind that is asked for.
+    let found = found.and_then(|it| match kind {
+        DnsQueryType::A => Some(IpAddr::V4(it.v4)),
+        DnsQueryType::Aaaa => it.v6.map(IpAddr::V6),
+        _ => None,
+    });
     Reply::Say(answer(query, asked, rcode, found))
 }
 
@@ -102,7 +106,7 @@ fn question(message: &[u8]) -> Option<(&[u8], String, DnsQueryType)> {
 }
 
 /// An answer with the question's bytes, and with an address if there is one.
-fn answer(query: &[u8], asked: &[u8], rcode: DnsRcode, found: Option<Ipv4Addr>) -> Vec<u8> {
+fn answer(query: &[u8], asked: &[u8], rcode: DnsRcode, found: Option<IpAddr>) -> Vec<u8> {
     let of = DnsPacket::new_unchecked(query);
     let mut bytes = vec![0; HEADER];
     let mut packet = DnsPacket::new_unchecked(&mut bytes[..]);
@@ -115,11 +119,17 @@ fn answer(query: &[u8], asked: &[u8], rcode: DnsRcode, found: Option<Ipv4Addr>) 
     bytes[3] |= u8::from(rcode);
     bytes.extend(asked);
     if let Some(address) = found {
-        // The name is that of the question: a pointer to it. Class IN, four bytes.
-        bytes.extend([0xc0, HEADER as u8, 0, 1, 0, 1]);
+        let (kind, octets) = match address {
+            IpAddr::V4(it) => (DnsQueryType::A, &it.octets()[..]),
+            IpAddr::V6(it) => (DnsQueryType::Aaaa, &it.octets()[..]),
+        };
+        // The name is that of the question: a pointer to it. Class IN, so many bytes.
+        bytes.extend([0xc0, HEADER as u8]);
+        bytes.extend(u16::from(kind).to_be_bytes());
+        bytes.extend([0, 1]);
         bytes.extend(FRESH.to_be_bytes());
-        bytes.extend([0, 4]);
-        bytes.extend(address.octets());
+        bytes.extend([0, octets.len() as u8]);
+        bytes.extend(octets);
     }
     bytes
 }
@@ -127,14 +137,20 @@ fn answer(query: &[u8], asked: &[u8], rcode: DnsRcode, found: Option<Ipv4Addr>) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
     use proptest::prelude::*;
     use simple_dns::rdata::RData;
     use simple_dns::{CLASS, Name, Packet, PacketFlag, QCLASS, QTYPE, Question, RCODE, TYPE};
 
-    const FIRST: Ipv4Addr = Ipv4Addr::new(10, 42, 0, 1);
+    const FIRST: Found = Found {
+        v4: Ipv4Addr::new(10, 42, 0, 1),
+        v6: Some(Ipv6Addr::new(0xfd42, 0, 0, 0, 0, 0, 0, 1)),
+    };
 
-    fn find(name: &str) -> Option<Ipv4Addr> {
-        (name == "n1").then_some(FIRST)
+    fn find(name: &str) -> Option<Found> {
+        let other = Found { v6: None, ..FIRST };
+        [("n1", FIRST), ("n4", other)].into_iter().find(|it| it.0 == name).map(|it| it.1)
     }
 
     /// A question as another project's crate writes it.
@@ -147,7 +163,7 @@ mod tests {
     }
 
     /// What an answer says, as that crate reads it.
-    fn said(query: &[u8]) -> (RCODE, Vec<Ipv4Addr>) {
+    fn said(query: &[u8]) -> (RCODE, Vec<IpAddr>) {
         let Reply::Say(bytes) = reply(query, find) else { panic!("no answer") };
         let packet = Packet::parse(&bytes).unwrap();
         assert_eq!(packet.id(), 0x1234);
@@ -155,7 +171,12 @@ mod tests {
         let asked = Packet::parse(query).unwrap();
         assert_eq!(packet.questions[0].qname, asked.questions[0].qname);
         let address = |it: &simple_dns::ResourceRecord<'_>| match &it.rdata {
-            RData::A(it_is) if it.name == asked.questions[0].qname => Ipv4Addr::from(it_is.address),
+            RData::A(it_is) if it.name == asked.questions[0].qname => {
+                Ipv4Addr::from(it_is.address).into()
+            }
+            RData::AAAA(it_is) if it.name == asked.questions[0].qname => {
+                Ipv6Addr::from(it_is.address).into()
+            }
             other => panic!("{other:?}"),
         };
         (packet.rcode(), packet.answers.iter().map(address).collect())
@@ -164,9 +185,12 @@ mod tests {
     #[test]
     fn own_names_are_answered_and_others_are_not() {
         for name in ["n1", "n1.cluster", "N1.Cluster"] {
-            assert_eq!(said(&asks(name, TYPE::A)), (RCODE::NoError, vec![FIRST]), "{name}");
-            assert_eq!(said(&asks(name, TYPE::AAAA)), (RCODE::NoError, vec![]), "{name}");
+            let (v4, v6) = (FIRST.v4.into(), FIRST.v6.unwrap().into());
+            assert_eq!(said(&asks(name, TYPE::A)), (RCODE::NoError, vec![v4]), "{name}");
+            assert_eq!(said(&asks(name, TYPE::AAAA)), (RCODE::NoError, vec![v6]), "{name}");
+            assert_eq!(said(&asks(name, TYPE::MX)), (RCODE::NoError, vec![]), "{name}");
         }
+        assert_eq!(said(&asks("n4", TYPE::AAAA)), (RCODE::NoError, vec![]));
         assert_eq!(said(&asks("cluster", TYPE::A)), (RCODE::NoError, vec![]));
         for name in ["n2", "n2.cluster", "a.n1.cluster", "localhost"] {
             assert_eq!(said(&asks(name, TYPE::A)), (RCODE::NameError, vec![]), "{name}");

@@ -1,10 +1,8 @@
 //! What the gateway answers itself: DHCP, and questions for names.
 
 use std::net::UdpSocket;
-use std::path::Path;
 use std::time::Duration;
 
-use nile_abi::ip::Addresses;
 use smoltcp::iface::{SocketHandle, SocketSet};
 use smoltcp::socket::udp::{PacketBuffer, PacketMetadata, Socket};
 use smoltcp::wire::{DHCP_CLIENT_PORT, DHCP_SERVER_PORT, IpEndpoint};
@@ -33,15 +31,10 @@ pub struct Services {
 }
 
 impl Services {
-    /// Those of the cluster in `folder`; whether addresses are lent, too.
-    pub fn new(
-        sockets: &mut SocketSet<'static>,
-        addresses: Addresses,
-        folder: &Path,
-        lends: bool,
-    ) -> Services {
+    /// Those of a cluster with these names; whether addresses are lent, too.
+    pub fn new(sockets: &mut SocketSet<'static>, names: Names, lends: bool) -> Services {
         Services {
-            names: Names::new(addresses, folder),
+            names,
             upstream: Upstream::new(upstream::servers),
             dns: port(sockets, DNS, WAITING),
             dhcp: lends.then(|| port(sockets, DHCP_SERVER_PORT, WAITING)),

@@ -2,7 +2,7 @@
 //! DHCP and DNS.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
@@ -10,9 +10,10 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant as Clock};
 
 use nile_abi::ethernet::STANDARD_FRAME;
-use nile_abi::ip::Addresses;
+use nile_abi::ip::{Addresses, FirstOfMany};
 use nile_abi::{Instant, MacAddress, NodeId};
-use nile_net::{Lease, Memory, Queues, Stack, engine_time, lease, memory};
+use nile_net::own::address_in;
+use nile_net::{Advertised, Lease, Memory, Queues, Stack, Wide, engine_time, lease, memory};
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
 use smoltcp::socket::{dhcpv4, dns};
 use smoltcp::wire::{DnsQueryType, EthernetAddress, HardwareAddress, IpAddress, IpCidr};
@@ -62,9 +63,14 @@ impl Node {
     }
 
     /// What a resolver says of a name.
-    fn asks(&mut self, resolver: SocketHandle, name: &str) -> Result<Vec<IpAddress>, ()> {
+    fn asks(
+        &mut self,
+        resolver: SocketHandle,
+        name: &str,
+        kind: DnsQueryType,
+    ) -> Result<Vec<IpAddress>, ()> {
         let socket = self.sockets.get_mut::<dns::Socket<'_>>(resolver);
-        let query = socket.start_query(self.interface.context(), name, DnsQueryType::A).unwrap();
+        let query = socket.start_query(self.interface.context(), name, kind).unwrap();
         self.until(|sockets| {
             match sockets.get_mut::<dns::Socket<'_>>(resolver).get_query_result(query) {
                 Ok(found) => Some(Ok(found.to_vec())),
@@ -81,6 +87,7 @@ fn a_stock_node_has_its_address_lent_and_knows_names() {
     let settings = |lends| Settings {
         forwards: &[],
         addresses: Addresses::USUAL,
+        wide: FirstOfMany::parse("fd42::1/64"),
         folder: folder.path(),
         lends,
         seed: 1,
@@ -98,9 +105,11 @@ fn a_stock_node_has_its_address_lent_and_knows_names() {
     for (name, last) in [("n1.cluster", [0, 1]), ("N258", [1, 2]), ("gateway", [255, 254])] {
         let [third, fourth] = last;
         let found = Ok(vec![Ipv4Addr::new(10, 42, third, fourth).into()]);
-        assert_eq!(node.asks(resolver, name), found, "{name}");
+        assert_eq!(node.asks(resolver, name, DnsQueryType::A), found, "{name}");
     }
-    assert_eq!(node.asks(resolver, "nobody.cluster"), Err(()));
+    assert_eq!(node.asks(resolver, "nobody.cluster", DnsQueryType::A), Err(()));
+    let found = Ok(vec![Ipv6Addr::new(0xfd42, 0, 0, 0, 0, 0, 0, 0x102).into()]);
+    assert_eq!(node.asks(resolver, "n258.cluster", DnsQueryType::Aaaa), found);
 
     // Where another server may be, this one says nothing.
     let mut other = Node::new(start(&settings(false)).unwrap(), 3);
@@ -114,10 +123,11 @@ fn a_stock_node_has_its_address_lent_and_knows_names() {
     assert!(!is_lent);
 }
 
-/// The DHCP server of QEMU's user mode network (slirp), as it is, and a node's own stack. No
-/// machine is needed for it: its network and a stream of frames are plugged in each other.
+/// The DHCP server and the router of QEMU's user mode network (slirp), as they are, and a node's
+/// own stack. No machine is needed for it: its network and a stream of frames are plugged in each
+/// other.
 #[test]
-fn a_node_has_its_address_lent_by_a_server_of_another_project() {
+fn a_node_has_its_addresses_from_a_server_and_a_router_of_another_project() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cable");
     let mut qemu = Command::new("qemu-system-x86_64");
@@ -146,6 +156,7 @@ fn a_node_has_its_address_lent_by_a_server_of_another_project() {
         prefix: 0,
         gateway: None,
         resolver: None,
+        wide: Wide::Advertised(Advertised::default()),
         max_packet: 1500,
     };
     let stack = |now| {
@@ -170,10 +181,10 @@ fn a_node_has_its_address_lent_by_a_server_of_another_project() {
             }
             Err(error) => assert!(matches!(error.kind(), ErrorKind::WouldBlock), "{error}"),
         }
-        if let Some(lease) = node.lease() {
+        if let (Some(lease), Some(_)) = (node.lease(), node.router()) {
             break *lease;
         }
-        assert!(begun.elapsed() < LONG, "nothing is lent");
+        assert!(begun.elapsed() < LONG, "nothing is lent, or nobody routes");
     };
     qemu.kill().unwrap();
     qemu.wait().unwrap();
@@ -181,6 +192,10 @@ fn a_node_has_its_address_lent_by_a_server_of_another_project() {
     let (gateway, resolver) = (Some(server), Some(Ipv4Addr::new(10, 0, 2, 3)));
     assert_eq!((lent.address, lent.prefix), (Ipv4Addr::new(10, 0, 2, 15), 24));
     assert_eq!((lent.gateway, lent.resolver, lent.server), (gateway, resolver, server));
+    // slirp advertises fec0::/64 as the router fe80::2.
+    let own = address_in(Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0, 0, 0), settings.mac);
+    let router = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 2);
+    assert_eq!((node.own().wide, node.router()), (own, Some(router)));
     lent.store(&kept);
     assert_eq!(stack(lent.renew).address(), lent.address, "the next incarnation has it");
     assert!(stack(lent.until).address().is_unspecified(), "and not when it is over");

@@ -195,6 +195,7 @@ impl<M: Machine> Node for CoreHost<M> {
             plain_disk: membership.plain_disk,
             addresses: membership.addresses,
             leases: membership.leases,
+            wide: membership.wide,
             rules: membership.rules.clone(),
         })
     }

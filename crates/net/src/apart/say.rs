@@ -1,8 +1,12 @@
 //! What the two sides say to each other, in cells of a channel.
 
-use core::net::{Ipv4Addr, SocketAddrV4};
+use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use crate::tcp::Peer;
+use crate::own::Own;
+use crate::peer::Peer;
+
+/// Words that a cell has at most before bytes.
+const WORDS: usize = 6;
 
 /// Bytes of the longest cell.
 pub const CELL_BYTES: usize = 56;
@@ -42,7 +46,7 @@ pub(super) enum Say<'a> {
     /// It takes no more.
     Unlisten(u16),
     /// The user opens a connection, and calls that so.
-    Connect { request: u32, to: SocketAddrV4 },
+    Connect { request: u32, to: SocketAddr },
     /// The user has consumed so many bytes.
     Consumed { serial: u64, consumed: u64 },
     /// How the user ends a connection, once all before was sent.
@@ -52,15 +56,14 @@ pub(super) enum Say<'a> {
     /// It takes no more.
     Unbind(u16),
     /// A datagram of so many bytes, which follow: from or to a port, and the other side of it.
-    Datagram { port: u16, other: SocketAddrV4, bytes: u32 },
+    Datagram { port: u16, other: SocketAddr, bytes: u32 },
     /// The next bytes of a datagram.
     More(&'a [u8]),
     /// The next bytes of a connection: what has come, or what is to be sent.
     Bytes { serial: u64, bytes: &'a [u8] },
-    /// The stack's first word, and what has changed of it: the node, its address, bytes of the
-    /// longest datagram, who is asked for names, and a number that nobody else knows; no address
-    /// is zero.
-    Welcome { node: u32, address: Ipv4Addr, datagram: u32, resolver: Ipv4Addr, seed: u64 },
+    /// The stack's first word, and what has changed of it: the node, its addresses, who is asked
+    /// for names, and a number that nobody else knows; no address is zero.
+    Welcome { node: u32, own: Own, resolver: Ipv4Addr, seed: u64 },
     /// A connection is the user's: one that it has asked for, or, for 0, that a peer has opened.
     Opened { serial: u64, peer: Peer, request: u32 },
     /// The stack knows a connection that the user knows, and has so many bytes to be sent.
@@ -75,12 +78,9 @@ pub(super) enum Say<'a> {
     Listens { port: u16, taken: bool },
 }
 
-fn socket(at: SocketAddrV4) -> u64 {
-    u64::from(at.ip().to_bits()) << 16 | u64::from(at.port())
-}
-
-fn socket_of(word: u64) -> SocketAddrV4 {
-    SocketAddrV4::new(Ipv4Addr::from_bits((word >> 16) as u32), word as u16)
+/// The other side of a port in three words.
+fn socket(other: SocketAddr, local: u16) -> [u64; 3] {
+    Peer { address: other.ip(), port: other.port(), local }.encode()
 }
 
 impl Say<'_> {
@@ -89,40 +89,55 @@ impl Say<'_> {
 
     /// The cell that says it.
     pub fn cell(&self) -> Cell {
-        let (kind, words, rest): (u8, [u64; 4], &[u8]) = match *self {
-            Say::Name(name) => (1, [0; 4], name),
+        const NONE: [u64; WORDS] = [0; WORDS];
+        let said = |words: &[u64]| {
+            let mut all = NONE;
+            all[..words.len()].copy_from_slice(words);
+            all
+        };
+        let (kind, words, rest): (u8, [u64; WORDS], &[u8]) = match *self {
+            Say::Name(name) => (1, NONE, name),
             Say::Know { serial, peer, received, consumed } => {
-                (2, [serial, peer.encode(), received, consumed], &[])
+                let [ports, high, low] = peer.encode();
+                (2, [serial, ports, high, low, received, consumed], &[])
             }
-            Say::Listen(port) => (3, [port.into(), 0, 0, 0], &[]),
-            Say::Unlisten(port) => (4, [port.into(), 0, 0, 0], &[]),
-            Say::Connect { request, to } => (5, [request.into(), socket(to), 0, 0], &[]),
-            Say::Consumed { serial, consumed } => (6, [serial, consumed, 0, 0], &[]),
-            Say::Close { serial, how } => (7, [serial, how, 0, 0], &[]),
-            Say::Bind { request, port } => (8, [request.into(), port.into(), 0, 0], &[]),
-            Say::Unbind(port) => (9, [port.into(), 0, 0, 0], &[]),
+            Say::Listen(port) => (3, said(&[port.into()]), &[]),
+            Say::Unlisten(port) => (4, said(&[port.into()]), &[]),
+            Say::Connect { request, to } => {
+                let [ports, high, low] = socket(to, 0);
+                (5, said(&[request.into(), ports, high, low]), &[])
+            }
+            Say::Consumed { serial, consumed } => (6, said(&[serial, consumed]), &[]),
+            Say::Close { serial, how } => (7, said(&[serial, how]), &[]),
+            Say::Bind { request, port } => (8, said(&[request.into(), port.into()]), &[]),
+            Say::Unbind(port) => (9, said(&[port.into()]), &[]),
             Say::Datagram { port, other, bytes } => {
-                (10, [port.into(), socket(other), bytes.into(), 0], &[])
+                let [ports, high, low] = socket(other, port);
+                (10, said(&[bytes.into(), ports, high, low]), &[])
             }
-            Say::More(bytes) => (11, [0; 4], bytes),
-            Say::Bytes { serial, bytes } => (12, [serial, 0, 0, 0], bytes),
-            Say::Welcome { node, address, datagram, resolver, seed } => {
+            Say::More(bytes) => (11, NONE, bytes),
+            Say::Bytes { serial, bytes } => (12, said(&[serial]), bytes),
+            Say::Welcome { node, own, resolver, seed } => {
                 let pair = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
-                let addresses = pair(address.to_bits(), resolver.to_bits());
-                (13, [pair(node, datagram), addresses, seed, 0], &[])
+                let two = |it: Ipv6Addr| [(it.to_bits() >> 64) as u64, it.to_bits() as u64];
+                let addresses = pair(own.v4.to_bits(), resolver.to_bits());
+                let most = (own.max_packet as u64) << 8 | u64::from(own.prefix);
+                let ([a, b], [_, d]) = (two(own.wide), two(own.link));
+                (13, [u64::from(node) << 32 | most, addresses, seed, a, b, d], &[])
             }
             Say::Opened { serial, peer, request } => {
-                (14, [serial, peer.encode(), request.into(), 0], &[])
+                let [ports, high, low] = peer.encode();
+                (14, said(&[serial, ports, high, low, request.into()]), &[])
             }
-            Say::Has { serial, produced } => (15, [serial, produced, 0, 0], &[]),
+            Say::Has { serial, produced } => (15, said(&[serial, produced]), &[]),
             Say::Acknowledged { serial, acknowledged, finished } => {
-                (16, [serial, acknowledged, finished.into(), 0], &[])
+                (16, said(&[serial, acknowledged, finished.into()]), &[])
             }
-            Say::Gone(serial) => (17, [serial, 0, 0, 0], &[]),
+            Say::Gone(serial) => (17, said(&[serial]), &[]),
             Say::Answer { request, code, port } => {
-                (18, [request.into(), code.into(), port.into(), 0], &[])
+                (18, said(&[request.into(), code.into(), port.into()]), &[])
             }
-            Say::Listens { port, taken } => (19, [port.into(), taken.into(), 0, 0], &[]),
+            Say::Listens { port, taken } => (19, said(&[port.into(), taken.into()]), &[]),
         };
         let before = 8 * words_before(kind);
         let length = (before + rest.len()).min(CELL_BYTES);
@@ -136,38 +151,42 @@ impl Say<'_> {
     /// What a cell says; `None` if that is nothing.
     pub fn of(cell: &Cell) -> Option<Say<'_>> {
         let (said, rest) = cell.bytes().split_at_checked(8 * words_before(cell.kind))?;
-        let mut words = [0; 4];
+        let mut words = [0; WORDS];
         for (word, bytes) in words.iter_mut().zip(said.as_chunks().0) {
             *word = u64::from_le_bytes(*bytes);
         }
-        let [first, second, third, fourth] = words;
+        let [first, second, third, fourth, fifth, sixth] = words;
+        let peer = || Peer::decode([second, third, fourth]);
         let (request, port) = (first as u32, first as u16);
         Some(match cell.kind {
             1 => Say::Name(rest),
-            2 => Say::Know {
-                serial: first,
-                peer: Peer::decode(second),
-                received: third,
-                consumed: fourth,
-            },
+            2 => Say::Know { serial: first, peer: peer(), received: fifth, consumed: sixth },
             3 => Say::Listen(port),
             4 => Say::Unlisten(port),
-            5 => Say::Connect { request, to: socket_of(second) },
+            5 => Say::Connect { request, to: peer().remote() },
             6 => Say::Consumed { serial: first, consumed: second },
             7 => Say::Close { serial: first, how: second },
             8 => Say::Bind { request, port: second as u16 },
             9 => Say::Unbind(port),
-            10 => Say::Datagram { port, other: socket_of(second), bytes: third as u32 },
+            10 => {
+                let peer = peer();
+                Say::Datagram { port: peer.local, other: peer.remote(), bytes: request }
+            }
             11 => Say::More(rest),
             12 => Say::Bytes { serial: first, bytes: rest },
-            13 => Say::Welcome {
-                node: (first >> 32) as u32,
-                address: Ipv4Addr::from_bits((second >> 32) as u32),
-                datagram: request,
-                resolver: Ipv4Addr::from_bits(second as u32),
-                seed: third,
-            },
-            14 => Say::Opened { serial: first, peer: Peer::decode(second), request: third as u32 },
+            13 => {
+                let wide = u128::from(fourth) << 64 | u128::from(fifth);
+                let own = Own {
+                    v4: Ipv4Addr::from_bits((second >> 32) as u32),
+                    link: Own::link_of(sixth),
+                    wide: Ipv6Addr::from_bits(wide),
+                    prefix: first as u8,
+                    max_packet: usize::from((first >> 8) as u16),
+                };
+                let resolver = Ipv4Addr::from_bits(second as u32);
+                Say::Welcome { node: (first >> 32) as u32, own, resolver, seed: third }
+            }
+            14 => Say::Opened { serial: first, peer: peer(), request: fifth as u32 },
             15 => Say::Has { serial: first, produced: second },
             16 => Say::Acknowledged { serial: first, acknowledged: second, finished: third != 0 },
             17 => Say::Gone(first),
@@ -183,9 +202,11 @@ fn words_before(kind: u8) -> usize {
     match kind {
         1 | 11 => 0,
         3 | 4 | 9 | 12 | 17 => 1,
-        5..=8 | 15 | 19 => 2,
-        10 | 13 | 14 | 16 | 18 => 3,
-        _ => 4,
+        6..=8 | 15 | 19 => 2,
+        16 | 18 => 3,
+        5 | 10 => 4,
+        14 => 5,
+        _ => WORDS,
     }
 }
 

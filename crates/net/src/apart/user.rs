@@ -3,12 +3,14 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::net::{Ipv4Addr, SocketAddrV4};
+use core::net::{Ipv4Addr, SocketAddr};
 use core::ops::Bound;
 
 use super::say::{CELL_BYTES, Cell, Say};
 use super::users::Nonsense;
 use crate::memory::{Field, Memory, RECEIVE_BYTES};
+use crate::own::Own;
+use crate::peer::Peer;
 use crate::stream::{ABORTED, Stream};
 use crate::tcp::OWN_PORTS;
 use crate::udp::Datagram;
@@ -47,10 +49,8 @@ impl Asked {
 pub struct Welcome {
     /// The node.
     pub node: u32,
-    /// Its address; unspecified while it has none.
-    pub address: Ipv4Addr,
-    /// Bytes of the longest datagram.
-    pub datagram: usize,
+    /// Its addresses.
+    pub own: Own,
     /// Who is asked for the addresses of names, if anybody is.
     pub resolver: Option<Ipv4Addr>,
     /// A number that nobody else knows.
@@ -70,7 +70,7 @@ struct Known<'m> {
 /// What a user asks for, until it has come about.
 #[derive(Clone, Copy)]
 enum Request {
-    Connect(SocketAddrV4),
+    Connect(SocketAddr),
     Bind(u16),
 }
 
@@ -166,12 +166,11 @@ impl<'m> User<'m> {
     /// Takes a cell of the stack's.
     pub fn take(&mut self, cell: &Cell) -> Result<(), Nonsense> {
         match Say::of(cell).ok_or(Nonsense)? {
-            Say::Welcome { node, address, datagram, resolver, seed } => {
-                let (datagram, resolver) = (datagram as usize, Some(resolver));
-                let resolver = resolver.filter(|it| !it.is_unspecified());
-                self.welcome = Some(Welcome { node, address, datagram, resolver, seed });
+            Say::Welcome { node, own, resolver, seed } => {
+                let resolver = Some(resolver).filter(|it| !it.is_unspecified());
+                self.welcome = Some(Welcome { node, own, resolver, seed });
             }
-            Say::Opened { serial, peer, request } => self.opened(serial, peer.encode(), request),
+            Say::Opened { serial, peer, request } => self.opened(serial, peer, request),
             Say::Has { serial, produced } => {
                 let known = self.known.get_mut(&serial).ok_or(Nonsense)?;
                 let stream = known.stream;
@@ -230,7 +229,7 @@ impl<'m> User<'m> {
         Ok(())
     }
 
-    fn opened(&mut self, serial: u64, peer: u64, request: u32) {
+    fn opened(&mut self, serial: u64, peer: Peer, request: u32) {
         let is_free = |index: &usize| self.memory.slot(*index).get(Field::Serial) == 0;
         let index = (0..self.memory.slots()).find(is_free);
         let asked = self.requests.get_mut(&request).filter(|it| it.1 == Asked::Waits);
@@ -240,7 +239,7 @@ impl<'m> User<'m> {
             return self.out.push_back(Say::Close { serial, how }.cell());
         };
         let slot = self.memory.slot(index);
-        slot.open(serial, [peer, 0, 0], 0);
+        slot.open(serial, peer.encode(), [0, 0], 0);
         let stream = Stream::of(slot);
         self.known.insert(serial, Known { is_there: true, ..Known::of(stream) });
         match asked {
@@ -327,7 +326,7 @@ impl<'m> User<'m> {
     }
 
     /// Begins to open a connection: what [`asked`](Self::asked) names it by.
-    pub fn connect(&mut self, to: SocketAddrV4) -> u32 {
+    pub fn connect(&mut self, to: SocketAddr) -> u32 {
         self.ask(Request::Connect(to))
     }
 
@@ -372,8 +371,8 @@ impl<'m> User<'m> {
     }
 
     /// Sends a datagram. `false`, and nothing is sent: it is too long.
-    pub fn send(&mut self, port: u16, to: SocketAddrV4, bytes: &[u8]) -> bool {
-        if self.welcome.is_none_or(|it| bytes.len() > it.datagram) {
+    pub fn send(&mut self, port: u16, to: SocketAddr, bytes: &[u8]) -> bool {
+        if self.welcome.is_none_or(|it| bytes.len() > it.own.max_datagram(to.ip())) {
             return false;
         }
         let head = Say::Datagram { port, other: to, bytes: bytes.len() as u32 };

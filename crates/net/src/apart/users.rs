@@ -3,7 +3,7 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::net::{Ipv4Addr, SocketAddrV4};
+use core::net::{Ipv4Addr, SocketAddr};
 use core::ops::Bound;
 use core::time::Duration;
 
@@ -12,10 +12,12 @@ use nile_abi::Instant;
 use super::say::{Cell, Say};
 use super::user::Asked;
 use crate::Progress;
+use crate::own::Own;
+use crate::peer::Peer;
 use crate::siphash;
-use crate::stack::{Settings, Stack};
+use crate::stack::Stack;
 use crate::stream::{ABORTED, CLOSED, SHUT, Stream};
-use crate::tcp::{OWN_PORTS, Peer};
+use crate::tcp::OWN_PORTS;
 use crate::udp::Datagram;
 
 /// How long a connection waits for a user that knows it, and a port for one that listens.
@@ -51,7 +53,7 @@ struct Session<'m> {
     binds: BTreeSet<u16>,
     opening: Vec<(u32, Peer)>,
     /// A datagram that is coming, and how many bytes of it are still to come.
-    datagram: Option<(u16, SocketAddrV4, Vec<u8>, usize)>,
+    datagram: Option<(u16, SocketAddr, Vec<u8>, usize)>,
 }
 
 /// The users of a stack.
@@ -61,7 +63,7 @@ pub struct Users<'m> {
     /// What users are given numbers from that nobody else knows.
     secret: [u64; 2],
     /// What all users were told of the stack.
-    told: Option<Settings>,
+    told: Option<(Own, Option<Ipv4Addr>)>,
     sessions: BTreeMap<u32, Session<'m>>,
     /// Connections that no user has, and since when.
     left: Vec<(Instant, u64, Stream<'m>)>,
@@ -80,18 +82,17 @@ impl<'m> Users<'m> {
     /// Begins the session of a user by this number.
     pub fn begin(&mut self, stack: &Stack<'m>, number: u32) {
         let mut session = Session::default();
-        self.told.get_or_insert(stack.settings());
+        self.told.get_or_insert(told_of(stack));
         session.out.push_back(self.welcome(stack, number));
         self.sessions.insert(number, session);
     }
 
     /// What a user is told of a stack.
     fn welcome(&self, stack: &Stack<'_>, number: u32) -> Cell {
-        let (settings, node) = (stack.settings(), self.node);
-        let resolver = settings.resolver.unwrap_or(Ipv4Addr::UNSPECIFIED);
-        let (address, datagram) = (settings.address, stack.max_datagram() as u32);
+        let ((own, resolver), node) = (told_of(stack), self.node);
+        let resolver = resolver.unwrap_or(Ipv4Addr::UNSPECIFIED);
         let seed = siphash::hash(self.secret, [number.into(), 0]);
-        Say::Welcome { node, address, datagram, resolver, seed }.cell()
+        Say::Welcome { node, own, resolver, seed }.cell()
     }
 
     /// A session is over. What the user has of the stack waits a while for its next one.
@@ -221,7 +222,7 @@ impl<'m> Users<'m> {
             }
             Say::Datagram { port, other, bytes } => {
                 let bytes = bytes as usize;
-                let fits = bytes <= stack.max_datagram();
+                let fits = bytes <= stack.max_datagram(other.ip());
                 let session = self.session(number)?;
                 if !fits || !session.binds.contains(&port) {
                     return Err(Nonsense);
@@ -264,8 +265,8 @@ impl<'m> Users<'m> {
 
     /// Does what is due, and looks what has become of what users wait for.
     pub fn turn(&mut self, now: Instant, stack: &mut Stack<'m>) {
-        let settings = stack.settings();
-        if self.told.replace(settings).is_some_and(|it| it != settings) {
+        let told = told_of(stack);
+        if self.told.replace(told).is_some_and(|it| it != told) {
             for number in self.sessions.keys().copied().collect::<Vec<_>>() {
                 let welcome = self.welcome(stack, number);
                 let session = self.sessions.get_mut(&number);
@@ -318,6 +319,11 @@ impl<'m> Users<'m> {
         let session = self.sessions.get_mut(&number)?;
         session.out.pop_front().or_else(|| session.next())
     }
+}
+
+/// What users are told of a stack that may change.
+fn told_of(stack: &Stack<'_>) -> (Own, Option<Ipv4Addr>) {
+    (stack.own(), stack.settings().resolver)
 }
 
 impl<'m> Session<'m> {

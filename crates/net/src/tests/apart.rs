@@ -183,8 +183,8 @@ const BAD: Link = Link { lost: 20, repeated: 10, damaged: 5, spread: 20 };
 
 #[test]
 fn streams_survive_a_death_of_either_side_at_every_step() {
-    for (seed, link) in [(31, GOOD), (32, BAD)] {
-        let mut world = World::new(seed, link, &STREAMS);
+    for (ip, seed, link) in [(Ip::V4, 31, GOOD), (Ip::V4, 32, BAD), (Ip::V6, 33, BAD)] {
+        let mut world = World::new(ip, seed, link, &STREAMS);
         let end = run_apart(&mut world, NOBODY);
         assert!(is_whole(&world, end), "without a death: {end:?}");
         let steps = end.unwrap();
@@ -197,9 +197,9 @@ fn streams_survive_a_death_of_either_side_at_every_step() {
             let often = (60..=made).step_by(7 * every).map(|dies_at| (dies_at, u64::MAX));
             for (dies_at, deaths) in once.chain(often) {
                 let plan = Plan { who, dies_at, deaths, forgets: false };
-                let mut world = World::new(seed, link, &STREAMS);
+                let mut world = World::new(ip, seed, link, &STREAMS);
                 let end = run_apart(&mut world, plan);
-                assert!(is_whole(&world, end), "seed {seed}, {plan:?}: {end:?}");
+                assert!(is_whole(&world, end), "{ip:?}, seed {seed}, {plan:?}: {end:?}");
             }
         }
     }
@@ -208,7 +208,7 @@ fn streams_survive_a_death_of_either_side_at_every_step() {
 #[test]
 fn a_user_that_forgets_loses_its_streams() {
     let breaks = |dies_at: &u64| {
-        let mut world = World::new(31, GOOD, &STREAMS);
+        let mut world = World::new(Ip::V4, 31, GOOD, &STREAMS);
         let plan = Plan { who: Who::User, dies_at: *dies_at, deaths: 1, forgets: true };
         let end = run_apart(&mut world, plan);
         !is_whole(&world, end)
@@ -219,7 +219,7 @@ fn a_user_that_forgets_loses_its_streams() {
 #[test]
 fn a_closed_connection_has_its_last_bytes_whoever_dies() {
     let run = |plan| {
-        let mut world = World::new(31, GOOD, &[30_000]);
+        let mut world = World::new(Ip::V4, 31, GOOD, &[30_000]);
         let end = run_apart_with(&mut world, plan, answer);
         let got = world.clients[0].got.len();
         (end, got)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{GOOD, Lost, World, run_with, words};
+use super::{GOOD, Ip, Lost, World, run_with, words};
 use crate::Stream;
 
 /// Bytes of an answer.
@@ -21,7 +21,7 @@ pub fn answer(stream: &Stream<'_>) {
 
 #[test]
 fn a_peer_that_says_more_than_is_wanted_comes_to_its_end() {
-    let (mut world, words) = (World::new(4, GOOD, &[100_000]), words());
+    let (mut world, words) = (World::new(Ip::V4, 4, GOOD, &[100_000]), words());
     assert!(run_with(&mut world, &words, Lost::Early(20), "", answer).is_ok());
     let client = &world.clients[0];
     assert_eq!((client.sent, client.got.len()), (100_000, ANSWER));
@@ -30,7 +30,7 @@ fn a_peer_that_says_more_than_is_wanted_comes_to_its_end() {
 
 #[test]
 fn a_peer_that_never_ends_is_given_up() {
-    let (mut world, words) = (World::new(5, GOOD, &[100_000]), words());
+    let (mut world, words) = (World::new(Ip::V6, 5, GOOD, &[100_000]), words());
     world.stays = true;
     assert!(run_with(&mut world, &words, Lost::Early(0), "", answer).is_ok());
     let client = &world.clients[0];

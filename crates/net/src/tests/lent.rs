@@ -1,7 +1,7 @@
 //! A stack whose address is lent: how it is had, prolonged, lost, and had at once by the next
 //! incarnation, beside a server that says what the test says.
 
-use core::net::{Ipv4Addr, SocketAddrV4};
+use core::net::{Ipv4Addr, SocketAddr};
 use core::time::Duration;
 use std::vec::Vec;
 
@@ -11,19 +11,23 @@ use smoltcp::wire::{
     DhcpMessageType, DhcpPacket, DhcpRepr, EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet,
 };
 
-use super::{OUR_MAC, THEIR_MAC, settings, words};
+use super::{OUR_MAC, THEIR_MAC, words};
 use crate::dhcp::Client;
 use crate::lease::{LEASE_BYTES, Lease};
 use crate::memory::{Field, Memory};
 use crate::segment::packet;
 use crate::udp::{self, Udp};
-use crate::{Peer, Settings, Stack};
+use crate::{Peer, Settings, Stack, Wide};
 
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 const LENT: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
 
 /// Seconds for which the server lends.
 const LEASE: u64 = 1000;
+
+fn settings() -> Settings {
+    Settings { wide: Wide::None, ..super::settings() }
+}
 
 fn at(seconds: u64) -> Instant {
     Instant::from_nanos(1_000_000) + Duration::from_secs(seconds)
@@ -48,11 +52,15 @@ fn said(stack: &mut Stack<'_>, now: Instant) -> Option<(Ipv4Addr, Vec<u8>)> {
         stack.receive(now, &arp.concat());
         return said(stack, now);
     }
+    if frame.ethertype() == EthernetProtocol::Ipv6 {
+        return said(stack, now);
+    }
     let ip = Ipv4Packet::new_checked(frame.payload()).unwrap();
     if ip.next_header() != IpProtocol::Udp {
         return said(stack, now);
     }
-    let (header, message) = udp::parse(ip.src_addr(), ip.dst_addr(), ip.payload()).unwrap();
+    let (header, message) =
+        udp::parse(ip.src_addr().into(), ip.dst_addr().into(), ip.payload()).unwrap();
     assert_eq!((header.src_port, header.dst_port), (68, 67));
     Some((ip.dst_addr(), message.into()))
 }
@@ -77,8 +85,8 @@ fn answer(message: &[u8], message_type: DhcpMessageType, address: Ipv4Addr) -> V
     };
     let mut bytes = std::vec![0; answer.buffer_len()];
     answer.emit(&mut DhcpPacket::new_unchecked(&mut bytes[..])).unwrap();
-    let to = SocketAddrV4::new(Ipv4Addr::BROADCAST, 68);
-    let packet = Udp::default().emit(SERVER, 67, to, &bytes);
+    let to = SocketAddr::new(Ipv4Addr::BROADCAST.into(), 68);
+    let packet = Udp::default().emit(SERVER.into(), 67, to, &bytes);
     [&OUR_MAC.0[..], &THEIR_MAC.0, &[8, 0], &packet].concat()
 }
 
@@ -97,7 +105,7 @@ fn an_address_is_lent_and_prolonged_and_lost() {
     let memory = Memory::new(&words, [1, 2]).unwrap();
     let mut stack = Stack::leasing(settings(), None, memory, at(0));
     assert!(stack.address().is_unspecified() && stack.lease().is_none());
-    assert!(stack.send(at(0), 7, SocketAddrV4::new(SERVER, 7), b"hello"));
+    assert!(stack.send(at(0), 7, SocketAddr::new(SERVER.into(), 7), b"hello"));
     assert_eq!(stack.counts().unreachable, 1);
     let (to, first) = said(&mut stack, at(0)).unwrap();
     assert_eq!((to, said(&mut stack, at(0))), (Ipv4Addr::BROADCAST, None), "it has no address");
@@ -145,8 +153,8 @@ fn the_next_incarnation_has_its_address_at_once() {
     let mut stack = Stack::leasing(settings(), None, memory(), at(0));
     lend(&mut stack, at(0));
     stack.lease().unwrap().store(&kept);
-    let peer = Peer { address: SERVER, port: 2000, local: 80 };
-    memory().slot(0).open(7, [peer.encode(), 1, 1460], 100);
+    let peer = Peer { address: SERVER.into(), port: 2000, local: 80 };
+    memory().slot(0).open(7, peer.encode(), [1, 1460], 100);
     drop(stack);
     let mut stack = Stack::leasing(settings(), Lease::load(&kept, at(9)), memory(), at(9));
     assert_eq!((stack.address(), stack.streams().count()), (LENT, 1));
@@ -197,9 +205,9 @@ fn what_is_not_said_by_a_server_is_no_lease() {
     let words = words();
     let memory = Memory::new(&words, [1, 2]).unwrap();
     let mut stack = Stack::leasing(settings(), None, memory, at(0));
-    let empty = packet(SERVER, Ipv4Addr::BROADCAST, IpProtocol::Udp, 3);
+    let empty = packet(SERVER.into(), Ipv4Addr::BROADCAST.into(), IpProtocol::Udp, 3);
     stack.receive(at(0), &[&OUR_MAC.0[..], &THEIR_MAC.0, &[8, 0], &empty].concat());
-    let to_nobody = packet(SERVER, Ipv4Addr::UNSPECIFIED, IpProtocol::Icmp, 8);
+    let to_nobody = packet(SERVER.into(), Ipv4Addr::UNSPECIFIED.into(), IpProtocol::Icmp, 8);
     stack.receive(at(0), &[&OUR_MAC.0[..], &THEIR_MAC.0, &[8, 0], &to_nobody].concat());
     assert_eq!((stack.counts().ignored, stack.lease()), (2, None));
 }

@@ -1,7 +1,7 @@
 //! Connections that a stack opens itself, to another stack and to a stock smoltcp socket, and
 //! datagrams.
 
-use core::net::SocketAddrV4;
+use core::net::SocketAddr;
 
 use smoltcp::wire::IpEndpoint;
 
@@ -9,7 +9,8 @@ use super::*;
 use crate::{Datagram, Peer, Progress};
 
 fn their_settings() -> Settings {
-    Settings { mac: THEIR_MAC, address: THEIRS, ..settings() }
+    let wide = Wide::Is(THEIRS6, 64);
+    Settings { mac: THEIR_MAC, address: THEIRS, wide, ..settings() }
 }
 
 /// Two stacks, and a link between them that loses one frame of so many.
@@ -64,11 +65,12 @@ impl<'m> Pair<'m> {
 
 #[test]
 fn a_stack_opens_a_connection_and_both_sides_end_it() {
-    for loses in [0, 5] {
+    for (ip, loses) in [(Ip::V4, 0), (Ip::V4, 5), (Ip::V6, 0), (Ip::V6, 5)] {
         let (ours, theirs) = (words(), words());
         let mut pair = Pair::new(&ours, &theirs, loses);
         pair.stacks[1].listen(PORT);
-        let peer = pair.stacks[0].connect(pair.now, SocketAddrV4::new(THEIRS, PORT)).unwrap();
+        let to = SocketAddr::new(ip.theirs(), PORT);
+        let peer = pair.stacks[0].connect(pair.now, to).unwrap();
         let Progress::Open(stream) = pair.settled(peer) else { panic!("it is to be open") };
         let sends: Vec<u8> = (0..100_000u32).map(|it| (it >> 3) as u8).collect();
         let (mut sent, mut got) = (0, Vec::new());
@@ -103,14 +105,14 @@ fn a_stack_opens_a_connection_and_both_sides_end_it() {
 fn who_listens_soon_after_the_stack_has_begun_gets_what_was_opened_before() {
     let (ours, theirs) = (words(), words());
     let mut pair = Pair::new(&ours, &theirs, 0);
-    let peer = pair.stacks[0].connect(pair.now, SocketAddrV4::new(THEIRS, PORT)).unwrap();
+    let peer = pair.stacks[0].connect(pair.now, SocketAddr::new(THEIRS.into(), PORT)).unwrap();
     (0..3).for_each(|_| pair.turn());
     assert_eq!(pair.stacks[1].counts().tcp.strays, 1, "the SYN has come");
     pair.stacks[1].listen(PORT);
     assert!(matches!(pair.settled(peer), Progress::Open(_)));
     // A second later nobody is expected any more.
     let begun = pair.now;
-    let peer = pair.stacks[0].connect(begun, SocketAddrV4::new(THEIRS, PORT + 1)).unwrap();
+    let peer = pair.stacks[0].connect(begun, SocketAddr::new(THEIRS.into(), PORT + 1)).unwrap();
     assert!(matches!(pair.settled(peer), Progress::Refused));
     assert!(pair.now.since(begun) < Duration::from_secs(1), "it was told at once");
 }
@@ -119,9 +121,9 @@ fn who_listens_soon_after_the_stack_has_begun_gets_what_was_opened_before() {
 fn what_is_opened_to_nobody_is_refused_or_not_answered() {
     let (ours, theirs) = (words(), words());
     let mut pair = Pair::new(&ours, &theirs, 0);
-    let peer = pair.stacks[0].connect(pair.now, SocketAddrV4::new(THEIRS, PORT)).unwrap();
+    let peer = pair.stacks[0].connect(pair.now, SocketAddr::new(THEIRS.into(), PORT)).unwrap();
     assert!(matches!(pair.settled(peer), Progress::Refused));
-    let nobody = SocketAddrV4::new(Ipv4Addr::new(10, 42, 0, 77), PORT);
+    let nobody = SocketAddr::new(Ipv4Addr::new(10, 42, 0, 77).into(), PORT);
     let begun = pair.now;
     let peer = pair.stacks[0].connect(pair.now, nobody).unwrap();
     assert!(matches!(pair.settled(peer), Progress::NoAnswer));
@@ -131,14 +133,18 @@ fn what_is_opened_to_nobody_is_refused_or_not_answered() {
 
 #[test]
 fn a_stack_opens_a_connection_to_a_stock_socket() {
+    Ip::ALL.into_iter().for_each(opens_to_a_stock_socket);
+}
+
+fn opens_to_a_stock_socket(ip: Ip) {
     let words = words();
-    let mut world = World::new(4, GOOD, &[]);
+    let mut world = World::new(ip, 4, GOOD, &[]);
     let mut stack = Stack::new(settings(), Memory::new(&words, [7, 8]).unwrap(), world.now);
     let buffer = || SocketBuffer::new(std::vec![0; 32 << 10]);
     let mut socket = Socket::new(buffer(), buffer());
-    socket.listen(IpEndpoint::new(THEIRS.into(), PORT)).unwrap();
+    socket.listen(IpEndpoint::new(ip.theirs().into(), PORT)).unwrap();
     let handle = world.sockets.add(socket);
-    let peer = stack.connect(world.now, SocketAddrV4::new(THEIRS, PORT)).unwrap();
+    let peer = stack.connect(world.now, SocketAddr::new(ip.theirs(), PORT)).unwrap();
     let mut got = Vec::new();
     for _ in 0..10_000 {
         stack.turn(world.now);
@@ -172,16 +178,21 @@ fn a_stack_opens_a_connection_to_a_stock_socket() {
 
 #[test]
 fn datagrams_come_whole_and_a_port_is_one_users() {
+    Ip::ALL.into_iter().for_each(datagrams_come_whole);
+}
+
+fn datagrams_come_whole(ip: Ip) {
     let (ours, theirs) = (words(), words());
     let mut pair = Pair::new(&ours, &theirs, 0);
     assert!(pair.stacks[1].bind(7) && !pair.stacks[1].bind(7) && pair.stacks[0].bind(9));
-    let to = SocketAddrV4::new(THEIRS, 7);
-    let longest = pair.stacks[0].max_datagram();
+    let to = SocketAddr::new(ip.theirs(), 7);
+    let longest = pair.stacks[0].max_datagram(to.ip());
+    assert_eq!(longest, if ip == Ip::V4 { 1472 } else { 1452 });
     for length in [0, 1, 1000, longest] {
         let bytes: Vec<u8> = (0..length).map(|it| it as u8).collect();
         assert!(pair.stacks[0].send(pair.now, 9, to, &bytes));
         pair.turn();
-        let datagram = Datagram { from: SocketAddrV4::new(OURS, 9), bytes };
+        let datagram = Datagram { from: SocketAddr::new(ip.ours(), 9), bytes };
         assert_eq!(pair.stacks[1].take(7), Some(datagram));
     }
     assert!(!pair.stacks[0].send(pair.now, 9, to, &std::vec![0; longest + 1]), "it is too long");
@@ -189,9 +200,10 @@ fn datagrams_come_whole_and_a_port_is_one_users() {
     pair.turn();
     assert_eq!(pair.stacks[1].counts().udp.dropped, 36, "64 wait at a port");
     pair.stacks[1].unbind(7);
+    let ignored = pair.stacks[0].counts().ignored;
     assert!(pair.stacks[0].send(pair.now, 9, to, &[1]));
     pair.turn();
     assert_eq!((pair.stacks[1].counts().udp.strays, pair.stacks[1].take(7)), (1, None));
     // The answer is ICMP, which nobody here waits for.
-    assert_eq!(pair.stacks[0].counts().ignored, 1);
+    assert_eq!(pair.stacks[0].counts().ignored, ignored + 1);
 }

@@ -116,8 +116,8 @@ const BAD: Link = Link { lost: 20, repeated: 10, damaged: 5, spread: 20 };
 
 #[test]
 fn streams_survive_a_death_at_every_step() {
-    for (seed, link) in [(21, GOOD), (22, BAD)] {
-        let mut world = World::new(seed, link, &STREAMS);
+    for (ip, seed, link) in [(Ip::V4, 21, GOOD), (Ip::V4, 22, BAD), (Ip::V6, 23, BAD)] {
+        let mut world = World::new(ip, seed, link, &STREAMS);
         let end = run(&mut world, 0, 0, Order::Kept);
         assert!(is_whole(&world, end), "without a death: {end:?}");
         let steps = end.unwrap();
@@ -126,10 +126,10 @@ fn streams_survive_a_death_at_every_step() {
         let once = (1..=steps).map(|dies_at| (dies_at, 1));
         let often = (60..=steps).step_by(3).map(|dies_at| (dies_at, u64::MAX));
         for (dies_at, deaths) in once.chain(often) {
-            let mut world = World::new(seed, link, &STREAMS);
+            let mut world = World::new(ip, seed, link, &STREAMS);
             let end = run(&mut world, dies_at, deaths, Order::Kept);
             let whole = is_whole(&world, end);
-            assert!(whole, "seed {seed}, {deaths} deaths before step {dies_at}: {end:?}");
+            assert!(whole, "{ip:?}, seed {seed}, {deaths} deaths before step {dies_at}: {end:?}");
         }
     }
 }
@@ -137,7 +137,7 @@ fn streams_survive_a_death_at_every_step() {
 #[test]
 fn a_broken_order_loses_streams() {
     let broken = |dies_at: &u64| {
-        let mut world = World::new(21, GOOD, &STREAMS);
+        let mut world = World::new(Ip::V4, 21, GOOD, &STREAMS);
         let end = run(&mut world, *dies_at, 0, Order::Broken);
         !is_whole(&world, end)
     };

@@ -2,7 +2,7 @@
 //! package's own copy of its connections; cells go through two channels.
 
 use core::cell::{Cell as Place, RefCell};
-use core::net::SocketAddrV4;
+use core::net::SocketAddr;
 use core::time::Duration;
 
 use nile_abi::Status;
@@ -51,7 +51,7 @@ impl<'s> Apart<'s> {
     }
 
     /// How an attempt to open a connection stands.
-    pub fn progress(&self, request: u32, to: SocketAddrV4) -> Option<NetResult<Stream<'s>>> {
+    pub fn progress(&self, request: u32, to: SocketAddr) -> Option<NetResult<Stream<'s>>> {
         let mut user = self.user.borrow_mut();
         let (asked, serial) = user.asked(request);
         match asked {

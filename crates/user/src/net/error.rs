@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 use core::fmt;
-use core::net::SocketAddrV4;
+use core::net::SocketAddr;
 
 use nile_net::lookup::NameError;
 use nile_stl::CallError;
@@ -15,11 +15,11 @@ pub enum NetError {
     /// Somebody has the port.
     PortTaken(u16),
     /// All ports for connections to this peer are in use.
-    NoPort(SocketAddrV4),
+    NoPort(SocketAddr),
     /// The other side takes no connections there.
-    Refused(SocketAddrV4),
+    Refused(SocketAddr),
     /// Nobody answers there.
-    NoAnswer(SocketAddrV4),
+    NoAnswer(SocketAddr),
     /// The name has no address.
     Name(String, NameError),
     /// Nobody is known who could be asked for a name: the network has no address yet, or no

@@ -4,13 +4,13 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::RefCell;
-use core::net::Ipv4Addr;
+use core::net::{Ipv4Addr, Ipv6Addr};
 use core::sync::atomic::AtomicU64;
 
 use nile_abi::ethernet::HEADER_BYTES;
 use nile_abi::{Instant, MacAddress, NodeId, Status};
 use nile_interfaces::frames::{Attachment, FramesClient};
-use nile_net::{Lease, Memory, Settings, Stack, Stream};
+use nile_net::{Advertised, Lease, Memory, Settings, Stack, Stream, Wide, kept};
 use nile_stl::{CallError, CallResult, Stl};
 
 use crate::threads::Runtime;
@@ -83,7 +83,7 @@ impl<'s> Own<'s> {
 }
 
 /// The stack of a node's interface that is attached, over the memory of connections, and with the
-/// lease that is kept if its address is lent.
+/// lease that is kept, and what routers have said, if an address follows from either.
 pub fn stack<'s>(
     attached: &Attachment,
     words: &'s [AtomicU64],
@@ -97,12 +97,22 @@ pub fn stack<'s>(
     }
     let [_, _, mac @ ..] = attached.mac.to_be_bytes();
     let gateway = Some(Ipv4Addr::from_bits(attached.gateway));
+    let (lease, advertised) = parts_of(lease);
+    let wide = match attached.wide_prefix {
+        _ if attached.advertised => Wide::Advertised(Advertised::load(advertised, now)),
+        0 => Wide::None,
+        prefix => {
+            let [high, low] = [attached.wide_high, attached.wide_low].map(u128::from);
+            Wide::Is(Ipv6Addr::from_bits(high << 64 | low), prefix)
+        }
+    };
     let settings = Settings {
         mac: MacAddress(mac),
         address: Ipv4Addr::from_bits(attached.address),
         prefix: attached.prefix,
         gateway,
         resolver: gateway,
+        wide,
         max_packet: (attached.max_frame as usize).saturating_sub(HEADER_BYTES).clamp(576, 1500),
     };
     Ok(match attached.leases {
@@ -111,8 +121,20 @@ pub fn stack<'s>(
     })
 }
 
-/// Keeps the lease that a stack has, if it is another one than before.
-pub fn keep_lease(stack: &Stack<'_>, lease: &[AtomicU64], now: Instant) {
+/// The memory of a lease, and that of what routers say.
+fn parts_of(words: &[AtomicU64]) -> (&[AtomicU64], &[AtomicU64]) {
+    words.split_at_checked(kept::BYTES / 8).unwrap_or((words, &[]))
+}
+
+/// Keeps the lease that a stack has, and what it has heard of routers, if that is something else
+/// than before.
+pub fn keep_lease(stack: &Stack<'_>, words: &[AtomicU64], now: Instant) {
+    let (lease, advertised) = parts_of(words);
+    if let Some(heard) = stack.advertised()
+        && Advertised::load(advertised, now) != *heard
+    {
+        heard.store(advertised);
+    }
     match stack.lease() {
         Some(had) if Lease::load(lease, now) != Some(*had) => had.store(lease),
         Some(_) => {}

@@ -5,7 +5,7 @@ use alloc::rc::Rc;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cell::RefCell;
-use core::net::Ipv4Addr;
+use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use nile_abi::{Instant, Status};
 use nile_interfaces::sockets::{
@@ -13,6 +13,7 @@ use nile_interfaces::sockets::{
 };
 use nile_net::Stack;
 use nile_net::filter::{RuleError, Rules};
+use nile_net::own::LINK_BITS;
 use nile_stl::{CallError, CallResult, Start, Stl, service};
 use nile_sync::Notify;
 
@@ -54,7 +55,7 @@ impl Shown {
         owner: impl Fn(u64) -> String,
     ) {
         *self.address.borrow_mut() = address_of(now, stack);
-        let address = stack.address();
+        let (address, own) = (stack.address(), stack.own());
         let counts = stack.counts().tcp;
         let listening = |port: &u16| Listener {
             at: format!("{address}:{port}"),
@@ -67,8 +68,8 @@ impl Shown {
         let connection = |it: nile_net::Connection| Connection {
             number: it.serial,
             package: owner(it.serial),
-            local: format!("{address}:{}", it.peer.local),
-            remote: format!("{}:{}", it.peer.address, it.peer.port),
+            local: SocketAddr::new(own.to(it.peer.address), it.peer.local).to_string(),
+            remote: it.peer.remote().to_string(),
             state: it.phase.name().to_string(),
             received: it.received,
             acknowledged: it.acknowledged,
@@ -93,8 +94,13 @@ fn address_of(now: Instant, stack: &Stack<'_>) -> Address {
         true => String::new(),
         false => format!("{}/{}", settings.address, settings.prefix),
     };
+    let own = stack.own();
+    let of_ipv6 = |it: Ipv6Addr, prefix| (!it.is_unspecified()).then(|| format!("{it}/{prefix}"));
+    let v6 = [of_ipv6(own.link, LINK_BITS), of_ipv6(own.wide, own.prefix)];
     Address {
         at,
+        v6: v6.into_iter().flatten().collect::<Vec<_>>().join(" "),
+        router: stack.router().map_or_else(String::new, |it| it.to_string()),
         gateway: text(settings.gateway),
         resolver: text(settings.resolver),
         server: text(lease.map(|it| it.server)),

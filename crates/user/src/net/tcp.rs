@@ -2,7 +2,7 @@
 
 use core::cell::Cell;
 use core::fmt;
-use core::net::SocketAddrV4;
+use core::net::{Ipv6Addr, SocketAddr};
 use core::time::Duration;
 
 use nile_net::apart::Asked;
@@ -27,8 +27,8 @@ pub struct TcpStream<'s> {
 }
 
 impl<'s> TcpListener<'s> {
-    /// Takes connections to `port`. [`NetError::PortTaken`] if there is a listener. Waits for
-    /// `net`, if the network is its own.
+    /// Takes connections to `port` of IPv4 and IPv6. [`NetError::PortTaken`] if there is a
+    /// listener. Waits for `net`, if the network is its own.
     pub fn bind(network: &Network<'s>, port: u16) -> NetResult<TcpListener<'s>> {
         let is_free = match &network.0.way {
             Way::Own(own) => own.listen(port),
@@ -62,9 +62,9 @@ impl<'s> TcpListener<'s> {
         })
     }
 
-    /// The address and the port.
-    pub fn local_addr(&self) -> SocketAddrV4 {
-        SocketAddrV4::new(self.network.address(), self.port)
+    /// The port, of all addresses.
+    pub fn local_addr(&self) -> SocketAddr {
+        SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), self.port)
     }
 }
 
@@ -97,7 +97,7 @@ impl<'s> TcpStream<'s> {
         TcpStream::open(network, *last)
     }
 
-    fn open(network: &Network<'s>, to: SocketAddrV4) -> NetResult<TcpStream<'s>> {
+    fn open(network: &Network<'s>, to: SocketAddr) -> NetResult<TcpStream<'s>> {
         let attempt = network.0.connect(to)?;
         let stream = network.wait(None, |_| network.0.progress(attempt, to))?;
         Ok(TcpStream::of(network, stream))
@@ -109,13 +109,13 @@ impl<'s> TcpStream<'s> {
     }
 
     /// The other side's address and port.
-    pub fn peer_addr(&self) -> SocketAddrV4 {
-        SocketAddrV4::new(self.peer.address, self.peer.port)
+    pub fn peer_addr(&self) -> SocketAddr {
+        self.peer.remote()
     }
 
     /// This side's.
-    pub fn local_addr(&self) -> SocketAddrV4 {
-        SocketAddrV4::new(self.network.address(), self.peer.local)
+    pub fn local_addr(&self) -> SocketAddr {
+        SocketAddr::new(self.network.own_to(self.peer.address), self.peer.local)
     }
 
     /// The connection's memory: for packages whose next incarnation goes on with it. It is this

@@ -1,7 +1,7 @@
 //! Datagrams.
 
 use core::cell::Cell;
-use core::net::SocketAddrV4;
+use core::net::{Ipv6Addr, SocketAddr};
 use core::time::Duration;
 
 use nile_net::OWN_PORTS;
@@ -18,8 +18,8 @@ pub struct UdpSocket<'s> {
 }
 
 impl<'s> UdpSocket<'s> {
-    /// Takes datagrams to `port`, or to one that is free for 0. [`NetError::PortTaken`] if there
-    /// is a socket. Waits for `net`, if the network is its own.
+    /// Takes datagrams to `port` of IPv4 and IPv6, or to one that is free for 0.
+    /// [`NetError::PortTaken`] if there is a socket. Waits for `net`, if the network is its own.
     pub fn bind(network: &Network<'s>, port: u16) -> NetResult<UdpSocket<'s>> {
         let bound = match &network.0.way {
             Way::Own(own) => {
@@ -48,14 +48,14 @@ impl<'s> UdpSocket<'s> {
         self.timeout.set(timeout);
     }
 
-    /// The address and the port.
-    pub fn local_addr(&self) -> SocketAddrV4 {
-        SocketAddrV4::new(self.network.address(), self.port)
+    /// The port, of all addresses.
+    pub fn local_addr(&self) -> SocketAddr {
+        SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), self.port)
     }
 
     /// Takes the next datagram: how many bytes, and who has sent it. What does not fit is lost.
     /// Waits for one.
-    pub fn recv_from(&self, bytes: &mut [u8]) -> NetResult<(usize, SocketAddrV4)> {
+    pub fn recv_from(&self, bytes: &mut [u8]) -> NetResult<(usize, SocketAddr)> {
         self.network.wait(self.timeout.get(), |_| {
             let datagram = self.network.0.take(self.port)?;
             let count = datagram.bytes.len().min(bytes.len());
@@ -66,7 +66,7 @@ impl<'s> UdpSocket<'s> {
 
     /// Sends a datagram. [`NetError::TooLong`] if it does not go in one packet. Waits while many
     /// frames wait to be sent.
-    pub fn send_to(&self, bytes: &[u8], to: SocketAddrV4) -> NetResult<()> {
+    pub fn send_to(&self, bytes: &[u8], to: SocketAddr) -> NetResult<()> {
         self.network.wait(self.timeout.get(), |_| self.network.0.send(self.port, to, bytes))
     }
 }
