@@ -19,6 +19,9 @@ const FIRST: Duration = Duration::from_secs(1);
 const DOUBLES: u32 = 4;
 const TRIES: u32 = 4;
 
+/// How long nobody is asked after an address that was lent is somebody's (RFC 2131, 3.1).
+const DECLINED: Duration = Duration::from_secs(10);
+
 /// How soon a server is asked again to prolong a lease, at the earliest.
 const AGAIN: Duration = Duration::from_secs(60);
 
@@ -60,6 +63,8 @@ pub struct Client {
     drawn: u64,
     number: u32,
     state: State,
+    /// An address that is given back, and whose it was.
+    declines: Option<(Ipv4Addr, Ipv4Addr)>,
 }
 
 impl Client {
@@ -70,7 +75,7 @@ impl Client {
             None => State::Asks { tries: 0, at: now },
         };
         // Another incarnation has drawn others.
-        Client { mac, secret, drawn: now.as_nanos(), number: 0, state }
+        Client { mac, secret, drawn: now.as_nanos(), number: 0, state, declines: None }
     }
 
     /// What it has.
@@ -81,8 +86,19 @@ impl Client {
         }
     }
 
+    /// Somebody has the address that is lent: gives it back, and asks for another one later.
+    pub fn decline(&mut self, now: Instant) {
+        if let State::Has { lease, .. } = &self.state {
+            self.declines = Some((lease.address, lease.server));
+            self.state = State::Asks { tries: 0, at: now + DECLINED };
+        }
+    }
+
     /// When it has something to do.
     pub fn next_due(&self) -> Instant {
+        if self.declines.is_some() {
+            return Instant::START;
+        }
         match &self.state {
             State::Asks { at, .. } | State::Requests { at, .. } => *at,
             State::Has { lease, at } => (*at).min(lease.until),
@@ -93,6 +109,11 @@ impl Client {
     pub fn next(&mut self, now: Instant) -> Option<Message> {
         if now < self.next_due() {
             return None;
+        }
+        if let Some(declined) = self.declines.take() {
+            let (from, to) = (Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST);
+            let bytes = self.message(DhcpMessageType::Decline, from, Some(declined));
+            return Some(Message { from, to, bytes });
         }
         match &mut self.state {
             State::Has { lease, .. } if lease.until <= now => {
@@ -156,7 +177,7 @@ impl Client {
             requested_ip: wanted.map(|it| it.0),
             client_identifier: Some(mac),
             server_identifier: wanted.map(|it| it.1),
-            parameter_request_list: Some(WANTED),
+            parameter_request_list: (message_type != DhcpMessageType::Decline).then_some(WANTED),
             dns_servers: None,
             max_size: Some(LONGEST),
             lease_duration: None,

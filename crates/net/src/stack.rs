@@ -91,7 +91,7 @@ pub struct Counts {
     pub unreachable: u64,
     /// Echo requests that were answered.
     pub echoes: u64,
-    /// Addresses of IPv6 that were given up, as somebody else has them.
+    /// Addresses that were given up, as somebody else has them.
     pub duplicates: u64,
     /// Of connections.
     pub tcp: TcpCounts,
@@ -144,8 +144,8 @@ impl<'m> Stack<'m> {
             out: VecDeque::new(),
             counts: Counts::default(),
         };
-        stack.probe(own.link);
-        stack.probe(own.wide);
+        stack.probe(own.link.into());
+        stack.probe(own.wide.into());
         stack
     }
 
@@ -335,10 +335,13 @@ impl<'m> Stack<'m> {
         let is_other = |ip| own.to(ip) != former.to(ip);
         self.neighbours.forget(is_other);
         self.tcp.move_to(own);
+        self.probes.retain(|it| !it.is_over(now));
         if own.wide != former.wide {
-            self.probes.retain(|it| !it.is_over(now));
             self.taken.retain(|it| *it != former.wide || own.wide.is_unspecified());
-            self.probe(own.wide);
+            self.probe(own.wide.into());
+        }
+        if own.v4 != former.v4 {
+            self.probe(own.v4.into());
         }
     }
 
@@ -410,7 +413,8 @@ impl<'m> Stack<'m> {
         match (self.neighbours.way(now, hop, packet), hop) {
             (Way::To(mac, packet), _) => self.send_frame(mac, protocol_of(hop), &packet),
             (Way::Ask, IpAddr::V4(hop)) => {
-                self.send_arp(ArpOperation::Request, MacAddress::BROADCAST, hop);
+                let own = self.settings.address;
+                self.send_arp(ArpOperation::Request, own, MacAddress::BROADCAST, hop);
             }
             (Way::Ask, IpAddr::V6(hop)) => self.solicit(now, hop),
             (Way::Wait, _) => {}

@@ -29,23 +29,40 @@ impl Stack<'_> {
         else {
             return None;
         };
-        let (is_ours, mac) = (target == self.settings.address, MacAddress(from.0));
-        if !self.is_near(ip.into()) || ip == self.settings.address {
+        let (own, mac) = (self.settings.address, MacAddress(from.0));
+        let asks = operation == ArpOperation::Request && target == own && !own.is_unspecified();
+        if mac == self.settings.mac {
             return None;
         }
-        let asks = operation == ArpOperation::Request && is_ours;
-        self.learn(now, ip.into(), mac, asks);
+        // Somebody has it, or looks whether it is free as we do (RFC 5227).
+        if ip == own || asks && ip.is_unspecified() && self.is_probed(now, own.into()) {
+            return self.object(now, own.into());
+        }
+        let is_nobody = ip.is_unspecified();
+        let is_sound = if is_nobody { asks } else { self.is_near(ip.into()) };
+        if !is_sound {
+            return None;
+        }
+        if !is_nobody {
+            self.learn(now, ip.into(), mac, asks);
+        }
         if asks && self.out.len() < WAITING {
-            self.send_arp(ArpOperation::Reply, mac, ip);
+            self.send_arp(ArpOperation::Reply, own, mac, ip);
         }
         Some(())
     }
 
-    pub(super) fn send_arp(&mut self, operation: ArpOperation, to: MacAddress, target: Ipv4Addr) {
+    pub(super) fn send_arp(
+        &mut self,
+        operation: ArpOperation,
+        from: Ipv4Addr,
+        to: MacAddress,
+        target: Ipv4Addr,
+    ) {
         let message = ArpRepr::EthernetIpv4 {
             operation,
             source_hardware_addr: EthernetAddress(self.settings.mac.0),
-            source_protocol_addr: self.settings.address,
+            source_protocol_addr: from,
             target_hardware_addr: EthernetAddress(to.0),
             target_protocol_addr: target,
         };

@@ -2,7 +2,7 @@
 //! (RFC 4861, 4862, 4443).
 
 use alloc::vec::Vec;
-use core::net::{IpAddr, Ipv6Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
 
 use nile_abi::{Instant, MacAddress};
@@ -10,8 +10,8 @@ use nile_filter::Direction;
 use nile_filter::packet::{ICMPV6, TCP, UDP};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
-    EthernetAddress, Icmpv6Packet, Icmpv6Repr, IpProtocol, Ipv6Packet, NdiscNeighborFlags,
-    NdiscRepr, RawHardwareAddress,
+    ArpOperation, EthernetAddress, Icmpv6Packet, Icmpv6Repr, IpProtocol, Ipv6Packet,
+    NdiscNeighborFlags, NdiscRepr, RawHardwareAddress,
 };
 
 use super::{Stack, WAITING};
@@ -43,7 +43,7 @@ const NO_PORT: Fault = (1, 4, 0);
 /// An address that it was asked for whether somebody has it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probe {
-    address: Ipv6Addr,
+    address: IpAddr,
     until: Option<Instant>,
 }
 
@@ -205,7 +205,7 @@ impl Stack<'_> {
                     return None;
                 }
                 if self.own.has(target_addr) {
-                    return self.object(now, target_addr);
+                    return self.object(now, target_addr.into());
                 }
                 let mac = mac_of(lladdr).filter(|_| self.is_near(target_addr.into()))?;
                 self.learn(now, target_addr.into(), mac, false);
@@ -243,9 +243,9 @@ impl Stack<'_> {
         if !is_sound || !self.own.has(target) || self.out.len() >= WAITING {
             return None;
         }
-        if asks_for_itself && self.is_probed(now, target) {
+        if asks_for_itself && self.is_probed(now, target.into()) {
             // Two ask for it at once: neither has it.
-            return self.object(now, target);
+            return self.object(now, target.into());
         }
         let mut flags = NdiscNeighborFlags::OVERRIDE;
         flags.set(NdiscNeighborFlags::SOLICITED, !asks_for_itself);
@@ -286,7 +286,14 @@ impl Stack<'_> {
                 continue;
             }
             probe.until = Some(now + OBJECTS);
-            let target_addr = probe.address;
+            let target_addr = match probe.address {
+                IpAddr::V6(address) => address,
+                IpAddr::V4(address) => {
+                    let (nobody, all) = (Ipv4Addr::UNSPECIFIED, MacAddress::BROADCAST);
+                    self.send_arp(ArpOperation::Request, nobody, all, address);
+                    continue;
+                }
+            };
             let asks = Icmpv6Repr::Ndisc(NdiscRepr::NeighborSolicit { target_addr, lladdr: None });
             let group = solicited(target_addr);
             let asks = message(Ipv6Addr::UNSPECIFIED, group, &asks, Some(NEAR));
@@ -296,23 +303,27 @@ impl Stack<'_> {
     }
 
     /// Has it asked for whether somebody has an address that is new.
-    pub(super) fn probe(&mut self, address: Ipv6Addr) {
+    pub(super) fn probe(&mut self, address: IpAddr) {
         if !address.is_unspecified() {
             self.probes.push(Probe { address, until: None });
         }
     }
 
-    fn is_probed(&self, now: Instant, address: Ipv6Addr) -> bool {
+    pub(super) fn is_probed(&self, now: Instant, address: IpAddr) -> bool {
         self.probes.iter().any(|it| it.address == address && !it.is_over(now))
     }
 
     /// Somebody else has an address of ours. If that was asked for, it is given up.
-    fn object(&mut self, now: Instant, address: Ipv6Addr) -> Option<()> {
+    pub(super) fn object(&mut self, now: Instant, address: IpAddr) -> Option<()> {
         if !self.is_probed(now, address) {
             return None;
         }
         self.counts.duplicates += 1;
-        self.taken.push(address);
+        self.probes.retain(|it| it.address != address);
+        match address {
+            IpAddr::V4(_) => self.dhcp.as_mut().into_iter().for_each(|it| it.decline(now)),
+            IpAddr::V6(address) => self.taken.push(address),
+        }
         self.follow(now);
         Some(())
     }

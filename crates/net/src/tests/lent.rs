@@ -123,6 +123,7 @@ fn an_address_is_lent_and_prolonged_and_lost() {
     assert_eq!((address, prefix, gateway, is), (LENT, 24, Some(SERVER), resolver));
 
     let (half, late) = (1 + LEASE / 2, 1 + LEASE - LEASE / 8);
+    assert_eq!(said(&mut stack, at(1)), None, "but it asks whether somebody has the address");
     assert_eq!(stack.next_due(at(2)), Some(at(half)), "nothing else is to be done");
     let (to, asks) = said(&mut stack, at(half)).unwrap();
     assert_eq!(to, SERVER);
@@ -169,6 +170,47 @@ fn the_next_incarnation_has_its_address_at_once() {
     assert_eq!(stack.address(), LENT);
     let stack = Stack::leasing(settings(), Lease::load(&kept, at(LEASE)), memory(), at(LEASE));
     assert!(stack.address().is_unspecified(), "what was kept is over");
+}
+
+/// What somebody says by ARP who has an address, or looks whether it is free.
+fn arp(operation: u8, from: Ipv4Addr, target: Ipv4Addr) -> Vec<u8> {
+    let head = [&[0xff; 6][..], &THEIR_MAC.0, &[8, 6, 0, 1, 8, 0, 6, 4, 0, operation]].concat();
+    [&head[..], &THEIR_MAC.0, &from.octets(), &OUR_MAC.0, &target.octets()].concat()
+}
+
+#[test]
+fn an_address_that_somebody_has_is_given_back() {
+    let none = Ipv4Addr::UNSPECIFIED;
+    for objection in [arp(2, LENT, none), arp(1, LENT, SERVER), arp(1, none, LENT)] {
+        let words = words();
+        let memory = Memory::new(&words, [1, 2]).unwrap();
+        let mut stack = Stack::leasing(settings(), None, memory, at(0));
+        lend(&mut stack, at(0));
+        stack.turn(at(0));
+        let asked: Vec<_> = core::iter::from_fn(|| stack.transmit()).collect();
+        let probe = [&[0, 1][..], &OUR_MAC.0, &none.octets()].concat();
+        assert!(asked.iter().any(|it| it[20..32] == probe && it[38..42] == LENT.octets()));
+        stack.receive(at(0), &objection);
+        assert!(stack.address().is_unspecified() && stack.counts().duplicates == 1);
+        let (to, message) = said(&mut stack, at(0)).unwrap();
+        let declined = DhcpPacket::new_checked(&message[..]).unwrap();
+        let declined = DhcpRepr::parse(&declined).unwrap();
+        assert_eq!((to, declined.message_type), (Ipv4Addr::BROADCAST, DhcpMessageType::Decline));
+        assert_eq!((declined.requested_ip, declined.server_identifier), (Some(LENT), Some(SERVER)));
+        assert_eq!((said(&mut stack, at(9)), said(&mut stack, at(10)).is_some()), (None, true));
+    }
+    // Nobody objects within a second; later it is ours, and who looks for one is told so.
+    let words = words();
+    let memory = Memory::new(&words, [1, 2]).unwrap();
+    let mut stack = Stack::leasing(settings(), None, memory, at(0));
+    lend(&mut stack, at(0));
+    [0, 2].into_iter().for_each(|now| drop(said(&mut stack, at(now))));
+    for (said, answers) in [(arp(2, LENT, none), 0), (arp(1, none, LENT), 1)] {
+        stack.receive(at(3), &said);
+        stack.turn(at(3));
+        assert_eq!(core::iter::from_fn(|| stack.transmit()).count(), answers);
+        assert_eq!(stack.address(), LENT);
+    }
 }
 
 proptest! {
