@@ -15,7 +15,7 @@ impl<W: Words> Supervisor<W> {
     /// A domain that is there says something.
     pub(super) fn answer(&mut self, now: Instant, domain: &Domain, message: Message) {
         match message {
-            Message::Hello => self.hello(domain),
+            Message::Hello => self.hello(now, domain),
             Message::CoreTaken(core) => self.taken(domain, Thing::Core(core)),
             Message::MemoryTaken(extent) => {
                 self.known(extent).for_each(|unit| self.taken(domain, Thing::Unit(unit)));
@@ -65,7 +65,10 @@ impl<W: Words> Supervisor<W> {
     }
 
     /// A domain runs that was starting: it has all that it was offered.
-    fn hello(&mut self, domain: &Domain) {
+    fn hello(&mut self, now: Instant, domain: &Domain) {
+        // Whoever runs has been put together, though the machine may not have said so yet.
+        self.built(now, domain.id);
+        let Some(domain) = &self.ledger.domain(domain.id) else { return };
         if domain.state != Lifecycle::Starting {
             return;
         }

@@ -66,6 +66,24 @@ fn a_refusal_says_number_and_cure() {
     }
 }
 
+/// The machine may say that a domain is put together after the domain has said that it runs.
+#[test]
+fn who_says_that_it_runs_has_been_put_together() {
+    let mut it = Machine::new().it;
+    let request = it.command(at(0), &Command::Create(create("web", 2, 4))).unwrap();
+    let built = core::iter::from_fn(|| it.take_action()).find_map(|action| match action {
+        Action::Build(id) => Some(id),
+        _ => None,
+    });
+    let id = built.expect("it is to be put together");
+    it.heard(at(1), id, Message::Hello);
+    it.happened(at(2), Happened::Built(id));
+    let told =
+        core::iter::from_fn(|| it.take_action()).any(|it| it == Action::Tell(request, Ok(())));
+    assert!(told);
+    assert_eq!(it.ledger().domain(id).map(|it| it.state), Some(Lifecycle::Running));
+}
+
 #[test]
 fn who_does_not_start_in_time_leaves_nothing() {
     let mut machine = Machine::new();
