@@ -3,10 +3,13 @@
 //! hears what one says that panics.
 //!
 //! * [`supervise`]: the supervisor's loop; [`guest`]: what runs in a domain; `resize`: memory comes
-//!   and goes while a domain runs.
+//!   and goes while a domain runs; [`attacks`]: a domain reaches for what is not its own; `red`:
+//!   how it does that where no machine is needed; [`pages`]: what the guard costs.
 
 pub mod attacks;
 pub mod guest;
+pub mod pages;
+mod red;
 mod resize;
 mod supervise;
 

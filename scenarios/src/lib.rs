@@ -54,6 +54,7 @@
 //! | `graph-kept`      | what a graph has acknowledged is in, once, whenever its core ends      |
 //! | `domains`         | domains come and go on cores and memory of the same machine             |
 //! | `domain-attacks`  | a domain reaches for what is not its own, and gets nowhere              |
+//! | `domain-pages`    | what a page costs a domain with a guard, and without one                |
 //! | `domain`          | nothing: a domain that does what its supervisor says                    |
 //! | `sweeps`          | names without a history are adopted once, whoever races; `away=1`: what |
 //! |                   | was removed while a node was cut off goes when it is back              |
@@ -149,7 +150,7 @@ use nile_platform::Misbehave;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 67] = [
+pub const PROGRAMS: [&str; 68] = [
     "boot",
     "ping",
     "restart",
@@ -201,6 +202,7 @@ pub const PROGRAMS: [&str; 67] = [
     "graph-kept",
     "domains",
     "domain-attacks",
+    "domain-pages",
     "domain",
     "idle-nodes",
     "cluster",
@@ -278,7 +280,7 @@ pub fn needs_cluster(program: &str) -> bool {
 
 /// Whether a program is for a node that supervises its machine, or for a domain of one.
 pub fn needs_supervisor(program: &str) -> bool {
-    matches!(program, "domains" | "domain-attacks" | "domain")
+    matches!(program, "domains" | "domain-attacks" | "domain-pages" | "domain")
 }
 
 /// How many disks a program's node must have at least, of 8 MiB at least.
@@ -348,6 +350,7 @@ fn start<M: Misbehave>(core: &Core<M>, command: &str) {
         "graph-kept" => graph_kept::start(core, &arguments),
         "domains" => domains::start(core, &arguments),
         "domain-attacks" => domains::attacks::start(core, &arguments),
+        "domain-pages" => domains::pages::start(core),
         "domain" => domains::guest::start(core),
         "sweeps" => sweeps::start(core, &arguments),
         "web" => web::start(core, &arguments),

@@ -14,7 +14,7 @@ use nile_domain::{
     Phase, Refused, RequestId, Sizes, Supervisor, Thing, UNIT, Words,
 };
 use nile_ring::Region;
-use nile_stl::node::domains::{Seat, SeatLink, SeatPhase, Wanted};
+use nile_stl::node::domains::{Entry, SEAT_CELLS, Seat, SeatLink, SeatPhase, Wanted};
 use nile_stl::node::{Domains, Grant};
 
 const DEADLINES: Deadlines = Deadlines {
@@ -270,14 +270,18 @@ impl Running {
     /// What domains say.
     fn listen(&mut self, now: Instant) {
         let mut heard = Vec::new();
-        for link in self.links.values_mut() {
-            while let Ok(Some(message)) = link.receive() {
-                heard.push(message);
+        for (slot, link) in &mut self.links {
+            // No more than there is room for: some domain may send without end.
+            for _ in 0..SEAT_CELLS {
+                let Ok(Some(message)) = link.receive() else { break };
+                heard.push((*slot, message));
             }
         }
-        for message in heard {
+        for (slot, message) in heard {
             match Message::decode(message.payload()) {
-                Ok((id, said)) => self.supervisor.heard(now, id, said),
+                Ok((id, said)) if id.slot == slot => self.supervisor.heard(now, id, said),
+                // No domain speaks for another.
+                Ok(_) => {}
                 Err(_) => {
                     self.others.truncate(MOST_ENDED);
                     self.others.push_front(message.payload().to_vec());
@@ -321,14 +325,23 @@ impl Running {
     /// Lets a core in that a domain asks for and has been offered, once it is parked.
     fn admit(&self, domains: &dyn Domains, slot: u8, seat: &Seat) {
         let Some(entry) = seat.asked_in() else { return };
-        let ledger = self.supervisor.ledger();
-        let is_offered = entry.hardware < ledger.sizes().cores && {
-            let holding = ledger.holding(Thing::Core(entry.hardware));
-            holding.is_of(slot) && holding.is_had()
-        };
-        if !is_offered || domains.admit(&entry) != Err(Status::Busy) {
+        if !self.may_enter(slot, &entry) || domains.admit(&entry) != Err(Status::Busy) {
             seat.answer();
         }
+    }
+
+    /// Whether the domain has what it names: the core, and the root of the space that it enters.
+    fn may_enter(&self, slot: u8, entry: &Entry) -> bool {
+        let ledger = self.supervisor.ledger();
+        let root = entry.root.0.checked_sub(self.first.0).map(|offset| offset / UNIT);
+        let Some(root) = root.and_then(|it| u32::try_from(it).ok()) else { return false };
+        if entry.hardware >= ledger.sizes().cores || root >= ledger.sizes().units {
+            return false;
+        }
+        [Thing::Core(entry.hardware), Thing::Unit(root)].into_iter().all(|thing| {
+            let holding = ledger.holding(thing);
+            holding.is_of(slot) && holding.is_had()
+        })
     }
 
     /// Zeroes some of what nobody uses.

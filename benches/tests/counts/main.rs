@@ -37,8 +37,21 @@ fn output(command: &mut Command) -> String {
 
 /// The present figures: instructions for one operation, in hundredths.
 fn measure() -> BTreeMap<String, u64> {
-    let request = ["boot", "--json", "--count-instructions", "--program", "counts"];
-    let report = output(Command::new(root().join("nile")).args(request));
+    figures(&["--program", "counts"])
+}
+
+/// What a page of memory that comes and goes costs a domain: with a guard, and without.
+fn measure_pages() -> [u64; 2] {
+    let config = root().join("benches/tests/counts/supervisor.toml").display().to_string();
+    let machine = ["--cores", "2", "--memory", "256M", "--config", &config];
+    let pages = figures(&[&machine[..], &["--program", "domain-pages"]].concat());
+    ["page guarded", "page without"].map(|name| pages[name] * 100)
+}
+
+/// The figures of a program, on a machine that counts instructions.
+fn figures(words: &[&str]) -> BTreeMap<String, u64> {
+    let mut command = Command::new(root().join("nile"));
+    let report = output(command.args(["boot", "--json", "--count-instructions"]).args(words));
     let report: Value = serde_json::from_str(&report).expect("a report is one JSON document");
     assert_eq!(report["program"]["passed"], true, "{report}");
     serde_json::from_value(report["program"]["figures"].clone()).expect("figures are numbers")
@@ -55,7 +68,10 @@ fn the_counts_are_as_accepted() {
     let file = root().join("benches/counts.toml");
     let text = fs::read_to_string(&file).expect("the accepted counts are checked in");
     let baseline: Baseline = text.parse().expect("they can be read");
-    let (measured, compiler) = (measure(), compiler());
+    let (mut measured, compiler) = (measure(), compiler());
+    let [guarded, without] = measure_pages();
+    assert!(guarded <= 2 * without, "the guard makes {guarded} of {without}");
+    measured.extend([("page_guarded".into(), guarded), ("page_without".into(), without)]);
     if env::var_os(ACCEPT).is_some() {
         let accepted = baseline.accept(measured, compiler);
         return fs::write(&file, accepted.to_string()).expect("the accepted counts can be written");

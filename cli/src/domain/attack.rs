@@ -19,6 +19,20 @@ use crate::table;
 /// What the supervisor of that machine keeps.
 const KEEPS: &str = "[supervisor]\ncores = 1\nmemory = \"96M\"\n";
 
+/// What is attacked, as the scenario's figures name it.
+const AIMS: [&str; 10] = [
+    "supervisor",
+    "ledger",
+    "domain",
+    "core",
+    "machine",
+    "seat",
+    "messages",
+    "frames",
+    "parked",
+    "hold",
+];
+
 /// Runs all attacks, or one, and says for each whether it did harm. Blocks until the machine is
 /// off.
 pub fn run(options: &AttackOptions) -> Result<(), Failure> {
@@ -42,7 +56,10 @@ pub fn run(options: &AttackOptions) -> Result<(), Failure> {
         .map_err(|error| Failure::failed(format!("the node's report is damaged: {error}")))?;
     let program = report.program.ok_or_else(|| Failure::failed("the node reports no attacks"))?;
     tell(&program.figures, options.json)?;
-    outcome
+    match &program.failures[..] {
+        [] => outcome,
+        wrong => Err(Failure::failed(wrong.join("\n"))),
+    }
 }
 
 /// The attack that is wanted alone, if one is.
@@ -56,7 +73,7 @@ pub fn wanted(options: &AttackOptions) -> Result<Option<Attack>, Failure> {
 
 fn machine(config: &NamedTempFile, program: &str) -> Result<Boot, Failure> {
     let path = config.path().display().to_string();
-    let words = ["nile", "boot", "--cores", "3", "--memory", "256M", "--config", &path];
+    let words = ["nile", "boot", "--cores", "4", "--memory", "256M", "--config", &path];
     let parsed = Nile::try_parse_from(words.into_iter().chain(["--program", program]));
     match parsed.map_err(|error| Failure::failed(error.to_string()))?.command {
         Command::Boot(boot) => Ok(boot),
@@ -77,7 +94,7 @@ fn tell(figures: &BTreeMap<String, u64>, as_json: bool) -> Result<(), Failure> {
     let mut rows = vec![["attack", "on", "guarded", "without"].map(String::from).to_vec()];
     let mut document = Vec::new();
     for attack in Attack::ALL.map(Attack::name) {
-        for aim in ["supervisor", "ledger", "domain", "core", "machine", "seat"] {
+        for aim in AIMS {
             let (guarded, without) = (of(attack, aim, "guarded"), of(attack, aim, "without"));
             if guarded.or(without).is_none() {
                 continue;

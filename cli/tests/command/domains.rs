@@ -263,6 +263,44 @@ fn domains_come_and_go_on_a_pc() {
     assert_eq!(report["cores"].as_array().unwrap().len(), 1, "the others are domains'");
 }
 
+/// Attacks that end the machine if nothing keeps them from it: a port, a register of the processor,
+/// the gates and what is executed first.
+const POWER: [&str; 11] = [
+    "reset-machine",
+    "forget-no-execute",
+    "triple-fault",
+    "run-own-code",
+    "fast-reset",
+    "reset-by-keyboard",
+    "switch-off",
+    "sleep-for-good",
+    "unmap-stacks",
+    "no-gates",
+    "no-segments",
+];
+
+/// Without a guard, this attack ends the machine.
+fn ends_the_machine(attack: &str) {
+    let config = tempfile::NamedTempFile::new().unwrap();
+    fs::write(config.path(), SUPERVISOR).unwrap();
+    let number = Attack::ALL.into_iter().find(|it| it.name() == attack).unwrap() as u8;
+    let mut boot = launcher_again();
+    boot.args(["boot", "--json", "--machine", "qemu", "--cores", "3", "--memory", "256M"]);
+    boot.arg("--program").arg(format!("domain-attacks control=1 attack={number}"));
+    let said = run(boot.arg("--config").arg(config.path()), &[]);
+    assert_ne!(said.status, Some(0), "{attack}: {}", said.out);
+    assert_eq!(said.out, "", "{attack}: the machine went on");
+}
+
+mod long {
+    /// By the step `jobs-long` of `./nile test --full`.
+    #[test]
+    fn every_attack_on_its_power_ends_a_machine_without_a_guard() {
+        super::launcher();
+        super::POWER.iter().for_each(|attack| super::ends_the_machine(attack));
+    }
+}
+
 #[test]
 fn what_a_domain_reaches_for_stays_as_it_was_but_without_a_guard() {
     // The launcher asks before it builds anything.
@@ -271,7 +309,7 @@ fn what_a_domain_reaches_for_stays_as_it_was_but_without_a_guard() {
     let said = run(&mut launcher(), &["domain", "attack", "--json"]).expect(0);
     let document: Value = serde_json::from_str(&said.out).expect("one JSON document");
     let attacks = document["attacks"].as_array().unwrap();
-    assert!(attacks.len() >= 44, "{document}");
+    assert!(attacks.len() >= 69, "{document}");
     for it in attacks {
         assert_eq!(it["broken"], false, "{it}");
         // Nobody could tell of a machine that is off.
@@ -280,21 +318,11 @@ fn what_a_domain_reaches_for_stays_as_it_was_but_without_a_guard() {
     }
     // Those, and what a supervisor reads without belief, guard or not.
     let ends = attacks.iter().filter(|it| it["broken_without"].is_null()).count();
-    assert_eq!(ends, 5 + 2, "{document}");
+    assert_eq!(ends, POWER.len() + 2, "{document}");
 
     // The controls of these: the machine says no more.
-    let config = tempfile::NamedTempFile::new().unwrap();
-    fs::write(config.path(), SUPERVISOR).unwrap();
-    for attack in ["reset-machine", "fast-reset", "reset-by-keyboard", "switch-off", "triple-fault"]
-    {
-        let number = Attack::ALL.into_iter().find(|it| it.name() == attack).unwrap() as u8;
-        let mut boot = launcher_again();
-        boot.args(["boot", "--json", "--machine", "qemu", "--cores", "3", "--memory", "256M"]);
-        boot.arg("--program").arg(format!("domain-attacks control=1 attack={number}"));
-        let said = run(boot.arg("--config").arg(config.path()), &[]);
-        assert_ne!(said.status, Some(0), "{attack}: {}", said.out);
-        assert_eq!(said.out, "", "{attack}: the machine went on");
-    }
+    let (quick, _) = POWER.split_at(4);
+    quick.iter().for_each(|attack| ends_the_machine(attack));
 
     // What could undo all this stands in one place of the kernel's code.
     let target =

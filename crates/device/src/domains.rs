@@ -23,7 +23,7 @@ use nile_ring::{BadSize, Endpoint, Message, ReceiveError, Receiver, Region, Send
 use crate::Grant;
 
 pub use crate::bridge::Bridge;
-pub use crate::rfloop::{FrameLoop, LOOP_BYTES, LoopInterface};
+pub use crate::rfloop::{self, FrameLoop, LOOP_BYTES, LoopInterface};
 
 /// Bytes of a seat, whole pages.
 pub const SEAT_BYTES: usize = LOOP_OFFSET + LOOP_BYTES;
@@ -31,8 +31,9 @@ pub const SEAT_BYTES: usize = LOOP_OFFSET + LOOP_BYTES;
 pub const LOOP_OFFSET: usize = STATUS_BYTES + 2 * RING_BYTES;
 const STATUS_BYTES: usize = 4096;
 const RING_BYTES: usize = 2048;
-const CELLS: usize = 16;
-const _: () = assert!(region_len(CELLS) <= RING_BYTES);
+/// Messages that a ring of a seat holds.
+pub const SEAT_CELLS: usize = 16;
+const _: () = assert!(region_len(SEAT_CELLS) <= RING_BYTES);
 
 const PHASE: usize = 0;
 const WORDS_BYTES: usize = 1;
@@ -210,7 +211,7 @@ impl Seat {
     }
 
     fn ring(&self, index: usize) -> Region {
-        let ring = self.0.slice(STATUS_BYTES + index * RING_BYTES, region_len(CELLS));
+        let ring = self.0.slice(STATUS_BYTES + index * RING_BYTES, region_len(SEAT_CELLS));
         ring.expect("a seat has room for both rings")
     }
 }

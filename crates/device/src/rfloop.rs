@@ -35,7 +35,7 @@ const LINE: usize = 64;
 const LINE_WORDS: usize = LINE / 8;
 
 /// Frames that a ring holds: a power of two, so that counters may wrap.
-const SLOTS: u64 = 64;
+pub const SLOTS: u64 = 64;
 const SLOT_BYTES: usize = (8 + MAX_FRAME).next_multiple_of(LINE);
 const SLOT_WORDS: usize = SLOT_BYTES / 8;
 const RING_BYTES: usize = 3 * LINE + SLOTS as usize * SLOT_BYTES;
@@ -89,21 +89,29 @@ impl FrameLoop {
         end
     }
 
+    /// The ring to the supervisor as it is, for who keeps to none of its rules.
+    pub fn to_supervisor(&self) -> Ring {
+        self.ring(1)
+    }
+
     fn ring(&self, index: usize) -> Ring {
         let ring = self.0.slice(LINE + index * RING_BYTES, RING_BYTES);
         Ring(ring.expect("a loop has room for both rings"))
     }
 }
 
+/// A ring of frames, as words: both ends write there, and believe nothing that they read.
 #[derive(Clone, Debug)]
-struct Ring(Region);
+pub struct Ring(Region);
 
 impl Ring {
-    fn put(&self) -> &AtomicU64 {
+    /// Frames that were put in.
+    pub fn put(&self) -> &AtomicU64 {
         &self.0.words()[0]
     }
 
-    fn taken(&self) -> &AtomicU64 {
+    /// Frames that were taken out.
+    pub fn taken(&self) -> &AtomicU64 {
         &self.0.words()[LINE_WORDS]
     }
 
@@ -115,7 +123,8 @@ impl Ring {
         &self.0.words()[3 * LINE_WORDS..]
     }
 
-    fn slot(&self, number: u64) -> &[AtomicU64] {
+    /// The slot of a frame: its length in bytes, then the bytes.
+    pub fn slot(&self, number: u64) -> &[AtomicU64] {
         let at = (number % SLOTS) as usize * SLOT_WORDS;
         &self.slots()[at..at + SLOT_WORDS]
     }

@@ -1,6 +1,8 @@
 //! Interrupts of other cores, ports, and registers of the processor.
 
-use core::ops::RangeInclusive;
+use core::ops::{Range, RangeInclusive};
+
+use nile_abi::VirtAddr;
 
 use crate::Violation;
 
@@ -49,19 +51,31 @@ const KEPT_FEATURES: u64 = 1 << 8 | 1 << 10 | 1 << 11;
 const CONTROLLER: RangeInclusive<u32> = 0x800..=0x8ff;
 const COMMAND: u32 = 0x830;
 const SELF_COMMAND: u32 = 0x83f;
-/// SYSENTER, its switch to off; SYSCALL; FS and GS; the controller's switches; the timer's
-/// deadline.
-const OWN: [u32; 8] =
-    [0x174, 0xc000_0081, 0xc000_0082, 0xc000_0084, 0xc000_0100, 0xc000_0101, 0x1b, 0x6e0];
+/// The controller's switches, and where its registers are.
+const SWITCHES: u32 = 0x1b;
+const SWITCHED_ON: u64 = 1 << 11;
+const PLACE: u64 = 0x000f_ffff_ffff_f000;
+/// SYSENTER, its switch to off; SYSCALL; FS and GS; the timer's deadline.
+const OWN: [u32; 7] =
+    [0x174, 0xc000_0081, 0xc000_0082, 0xc000_0084, 0xc000_0100, 0xc000_0101, 0x6e0];
 
 /// Whether a core of a domain may write this to a model-specific register: to those that the kernel
-/// uses, but none that command other cores ([`interrupt`] judges these), and nothing that lets data
-/// be executed.
-pub fn register(register: u32, value: u64) -> Result<(), Violation> {
+/// uses, but none that command other cores ([`interrupt`] judges these), nothing that lets data
+/// be executed, and nothing that moves the interrupt controller's registers or switches it off.
+/// `now` is what the register has.
+pub fn register(register: u32, value: u64, now: impl FnOnce() -> u64) -> Result<(), Violation> {
     let may = match register {
+        SWITCHES => value & SWITCHED_ON != 0 && (value ^ now()) & PLACE == 0,
         EXTENDED_FEATURES => value & KEPT_FEATURES == KEPT_FEATURES,
         COMMAND | SELF_COMMAND => false,
         _ => CONTROLLER.contains(&register) || OWN.contains(&register),
     };
     may.then_some(()).ok_or(Violation::Register(register))
+}
+
+/// Whether a core of a domain may take segments or interrupt gates from so many bytes: from those
+/// that the guard keeps, `own`.
+pub fn descriptors(own: &Range<VirtAddr>, at: VirtAddr, bytes: u64) -> Result<(), Violation> {
+    let is_own = own.start <= at && at.0.checked_add(bytes).is_some_and(|end| end <= own.end.0);
+    is_own.then_some(()).ok_or(Violation::Descriptors(at))
 }

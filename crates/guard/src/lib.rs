@@ -6,8 +6,8 @@
 //! * [`entry`], [`clear`]: changes of page tables. No table ever names memory that is not the
 //!   domain's, or that the guard itself stands on.
 //! * [`memory`]: memory that the gate is to zero.
-//! * [`interrupt`], [`port`], [`register`]: what a core tells its interrupt controller, the
-//!   machine's devices and its processor.
+//! * [`interrupt`], [`port`], [`register`], [`descriptors`]: what a core tells its interrupt
+//!   controller, the machine's devices and its processor.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -15,7 +15,7 @@ mod interrupts;
 mod tables;
 mod violation;
 
-pub use interrupts::{Cores, interrupt, port, register};
+pub use interrupts::{Cores, descriptors, interrupt, port, register};
 pub use tables::{Description, Table, clear, entry, memory};
 pub use violation::Violation;
 

@@ -14,7 +14,8 @@ use nile_memory::{AddressSpace, Mapping, Permissions, TablePool};
 use proptest::prelude::*;
 
 use crate::{
-    Cores, Description, Table, Violation, clear, entry, interrupt, memory, port, register,
+    Cores, Description, Table, Violation, clear, descriptors, entry, interrupt, memory, port,
+    register,
 };
 
 const UNIT: u64 = 2 << 20;
@@ -285,13 +286,30 @@ fn the_console_is_the_only_device_with_ports() {
 fn registers_of_the_own_core_are_written_and_those_that_reach_further_are_not() {
     const LONG_MODE: u64 = 1 << 8 | 1 << 10;
     const NO_EXECUTE: u64 = 1 << 11;
+    const CONTROLLER: u64 = 0xfee0_0800;
+    let register = |number, value| register(number, value, || CONTROLLER);
     assert_eq!(register(0xc000_0080, LONG_MODE | NO_EXECUTE | 1), Ok(()));
     assert_eq!(register(0xc000_0080, LONG_MODE | 1), Err(Violation::Register(0xc000_0080)));
+    // Its other mode, its registers elsewhere, off.
+    assert_eq!(register(0x1b, CONTROLLER | 1 << 10), Ok(()));
+    for wrong in [CONTROLLER ^ 1 << 12, CONTROLLER ^ 1 << 40, CONTROLLER ^ 1 << 11] {
+        assert_eq!(register(0x1b, wrong), Err(Violation::Register(0x1b)));
+    }
     for own in [0xc000_0082, 0xc000_0101, 0x80b, 0x838, 0x6e0] {
         assert_eq!(register(own, 7), Ok(()));
     }
     // Commands to other cores, memory types, microcode, power, attributes of pages.
     for other in [0x830, 0x83f, 0x200, 0x79, 0x199, 0x277, 0xc001_0015] {
         assert_eq!(register(other, 7), Err(Violation::Register(other)));
+    }
+}
+
+#[test]
+fn descriptors_are_taken_from_where_the_guard_keeps_them() {
+    let own = VirtAddr(0x3000)..VirtAddr(0x5000);
+    assert_eq!(descriptors(&own, VirtAddr(0x3000), 0x2000), Ok(()));
+    for (at, bytes) in [(0x2ff8, 16), (0x3000, 0x2001), (0x5000, 8), (0x3000, u64::MAX)] {
+        let refused = Err(Violation::Descriptors(VirtAddr(at)));
+        assert_eq!(descriptors(&own, VirtAddr(at), bytes), refused);
     }
 }

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use nile_abi::PhysAddr;
+use nile_abi::{PhysAddr, VirtAddr};
 
 /// What a domain's kernel wanted and may not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,6 +29,8 @@ pub enum Violation {
     Port(u16),
     /// This model-specific register is not for a domain, or not this value.
     Register(u32),
+    /// No segments and no interrupt gates that the guard keeps are there.
+    Descriptors(VirtAddr),
 }
 
 impl fmt::Display for Violation {
@@ -50,6 +52,7 @@ impl fmt::Display for Violation {
             Violation::Register(register) => {
                 write!(f, "the register {register:#x} is not a domain's to write so")
             }
+            Violation::Descriptors(at) => write!(f, "no own segments or gates are at {at}"),
             Violation::Port(port) => write!(f, "port {port:#x} is not the domain's"),
         }
     }

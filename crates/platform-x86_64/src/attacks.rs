@@ -2,6 +2,7 @@
 //! as if the guard were not there. Scenarios alone ask for that.
 
 mod devices;
+mod spaces;
 
 use alloc::boxed::Box;
 
@@ -34,9 +35,17 @@ struct Forged([u64; nile_memory::paging::ENTRIES]);
 pub(crate) fn attempt(manager: &NodeManager, apic: &LocalApic, attack: Attack, aim: u64) -> Tried {
     match attack.target() {
         Target::Memory => reach(manager, attack, PhysAddr(aim)),
+        Target::Core if attack == Attack::ForgeMessage => {
+            spaces::forge_message(&Attacker::of(manager), ApicId(aim as u32))
+        }
         Target::Core => interrupt(apic, attack, ApicId(aim as u32)),
-        Target::Machine | Target::Power => devices::attempt(attack),
+        Target::Machine | Target::Power => {
+            let tried = devices::attempt(attack);
+            tried.unwrap_or_else(|| spaces::attempt(&Attacker::of(manager), attack))
+        }
         Target::Seat => fill_seat(manager, attack),
+        // A scenario does these by itself.
+        Target::Messages | Target::Frames | Target::Parked | Target::Hold => Tried::Unknown,
     }
 }
 
@@ -46,8 +55,11 @@ fn reach(manager: &NodeManager, attack: Attack, aim: PhysAddr) -> Tried {
         manager.zero(Grant { start: aim, bytes: size_of_val(&STRAY) as u64 });
         return Tried::Done;
     }
-    let root = manager.node().core(CoreId::BOOT).root;
-    match (Attacker { tables: manager.tables(), root }).reach(attack, aim) {
+    let attacker = Attacker::of(manager);
+    if attack == Attack::ForgeRoot {
+        return spaces::forge_root(&attacker, aim);
+    }
+    match attacker.reach(attack, aim) {
         None => Tried::Unknown,
         Some(Err(_)) => Tried::Refused,
         Some(Ok(at)) => {
@@ -81,8 +93,10 @@ fn interrupt(apic: &LocalApic, attack: Attack, to: ApicId) -> Tried {
     const RESET: u32 = 1 << 14 | 0b101 << 8;
     const UNMASKED: u32 = 1 << 14 | 0b100 << 8;
     const FIXED: u32 = 1 << 14;
+    const ALL_OTHERS: u32 = 0b11 << 18;
     let command = match attack {
         Attack::UnmaskedInterrupt => UNMASKED,
+        Attack::InterruptAll => UNMASKED | ALL_OTHERS,
         Attack::PanicInterrupt => FIXED | u32::from(Vector::PANIC.0),
         Attack::StoreCommand => {
             let stores = [(COMMAND_HIGH, to.0 << 24), (COMMAND_LOW, RESET)];
@@ -110,6 +124,11 @@ struct Attacker {
 type Place = (PhysAddr, TableIndex, VirtAddr);
 
 impl Attacker {
+    /// The managing core, with the space that it runs in.
+    fn of(manager: &NodeManager) -> Attacker {
+        Attacker { tables: manager.tables(), root: manager.node().core(CoreId::BOOT).root }
+    }
+
     /// Has the word at `aim` be seen somewhere. `None` if there is no place for that.
     fn reach(&self, attack: Attack, aim: PhysAddr) -> Option<Result<VirtAddr, Violation>> {
         let (level, zone) = match attack {
@@ -190,10 +209,15 @@ impl Attacker {
         None
     }
 
-    /// A table of this core's own memory, whose first entry is this: its frame. It is never freed.
+    /// A table of this core's own memory, whose first entry is this: its frame.
     fn forge(&self, entry: Entry) -> Option<PhysAddr> {
+        self.own_page(|words| words[0] = entry.bits())
+    }
+
+    /// A page of this core's own memory with words of its choice: its frame. It is never freed.
+    fn own_page(&self, fill: impl FnOnce(&mut [u64])) -> Option<PhysAddr> {
         let mut forged = Box::new(Forged([0; nile_memory::paging::ENTRIES]));
-        forged.0[0] = entry.bits();
+        fill(&mut forged.0);
         let at = VirtAddr((&raw const *Box::leak(forged)).addr() as u64);
         let space = AddressSpace::recover(CoreId::BOOT, self.root);
         let page = space.find(&self.tables, at)?;

@@ -222,6 +222,7 @@ struct TablePointer {
 #[inline(never)]
 #[unsafe(link_section = ".text.critical")]
 pub unsafe fn load_segments(table: *const u64, bytes: usize, code: u16, data: u16) {
+    check_descriptors(table.addr(), bytes);
     let pointer = TablePointer { last_byte: (bytes - 1) as u16, base: table as u64 };
     // SAFETY: the caller vouches for the table and the selectors; the far return continues at the
     // next instruction.
@@ -248,6 +249,13 @@ pub unsafe fn load_segments(table: *const u64, bytes: usize, code: u16, data: u1
     }
 }
 
+/// Ends the incarnation of a core whose descriptors are not to be there.
+fn check_descriptors(at: usize, bytes: usize) {
+    if let Err(violation) = guard::descriptors(nile_abi::VirtAddr(at as u64), bytes) {
+        guard::refuse(violation)
+    }
+}
+
 /// Makes the task state segment that `selector` names this core's.
 ///
 /// # Safety
@@ -266,6 +274,7 @@ pub unsafe fn load_task_register(selector: u16) {
 #[inline(never)]
 #[unsafe(link_section = ".text.critical")]
 pub unsafe fn load_interrupt_table(table: *const u8, bytes: usize) {
+    check_descriptors(table.addr(), bytes);
     let pointer = TablePointer { last_byte: (bytes - 1) as u16, base: table as u64 };
     // SAFETY: the caller vouches for the table.
     unsafe { asm!("lidt [{}]", in(reg) &raw const pointer, options(nostack, preserves_flags)) }

@@ -1,7 +1,10 @@
 //! A domain reaches for what it has not been given: memory of its supervisor, of the ledger and of
 //! another domain, that one's core, the board, the machine's power. Each attack is made twice: the
 //! guard leaves what it aims at as it was, and the attacker goes on; by the same domain without a
-//! guard, the control, it is harmed. Controls that end the machine are asked for one by one.
+//! guard, the control, it is harmed. Controls that end the machine are asked for one by one. What
+//! no guard is asked about has other controls (`shared`).
+
+mod shared;
 
 use alloc::format;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -45,6 +48,10 @@ enum Aim {
     Core,
     Machine,
     Seat,
+    Messages,
+    Frames,
+    Parked,
+    Hold,
 }
 
 impl Aim {
@@ -56,6 +63,10 @@ impl Aim {
             Aim::Core => "core",
             Aim::Machine => "machine",
             Aim::Seat => "seat",
+            Aim::Messages => "messages",
+            Aim::Frames => "frames",
+            Aim::Parked => "parked",
+            Aim::Hold => "hold",
         }
     }
 
@@ -65,6 +76,10 @@ impl Aim {
             Target::Core => &[Aim::Core],
             Target::Machine | Target::Power => &[Aim::Machine],
             Target::Seat => &[Aim::Seat],
+            Target::Messages => &[Aim::Messages],
+            Target::Frames => &[Aim::Frames],
+            Target::Parked => &[Aim::Parked],
+            Target::Hold => &[Aim::Hold],
         }
     }
 }
@@ -92,12 +107,7 @@ pub fn start<M: Misbehave>(core: &Core<M>, arguments: &Arguments<'_>) {
         let Some(domains) = core.machine().manager().and_then(|it| it.domains()) else { return };
         let (Some(red), Some(blue)) = (Name::new(b"red"), Name::new(b"blue")) else { return };
         let (ledger, base) = (domains.ledger(), M::Manager::SHARED_BASE);
-        // They are on their way since the machine began.
-        let limit = core.now() + LONG;
-        let all_parked = || (0..domains.cores()).all(|it| domains.is_parked(it));
-        while !all_parked() && core.now() < limit {
-            core.sleep(Duration::from_millis(1)).await;
-        }
+        running.all_parked(LONG).await;
         let mut attacks =
             Attacks { running, base, findings, page, ledger, victim: 0, names: [red, blue] };
         let kept = if control { 0 } else { attacks.all(only, false).await };
@@ -139,17 +149,27 @@ impl<M: Misbehave> Attacks<M> {
         let has_control = |it: &Attack| !is_control || it.target() != Target::Seat;
         for attack in Attack::ALL.into_iter().filter(wanted).filter(has_control) {
             for aim in Aim::of(attack).iter().copied() {
-                let tried = self.attempt(attack, aim).await;
-                let harm = self.harm(aim, tried, is_control).await;
+                let (tried, harm) = match aim {
+                    Aim::Messages | Aim::Frames | Aim::Parked | Aim::Hold => {
+                        self.shared(attack, aim, is_control).await
+                    }
+                    _ => (self.attempt(attack, aim).await, None),
+                };
+                let harm = match harm {
+                    Some(harm) => Some(harm),
+                    None => self.harm(aim, tried, is_control).await,
+                };
                 self.findings.check(
                     harm.is_some() == is_control,
                     format_args!("{attack} on {aim:?}, {how}: {tried:?}, {harm:?}"),
                 );
+                let is_made = tried != Some(Tried::Unknown);
+                self.findings.check(is_made, format_args!("{attack} on {aim:?}, {how}: not made"));
                 let what = guarded(is_control);
                 let aimed = aim.name();
                 self.findings.figure(format!("{attack} {aimed} {what}"), u64::from(harm.is_some()));
                 right += u64::from(harm.is_some() == is_control);
-                if !is_control && aim != Aim::Seat {
+                if !is_control && !matches!(aim, Aim::Seat | Aim::Hold) {
                     let goes_on = self.answers(ATTACKER, LONG).await;
                     self.findings.check(
                         goes_on,
@@ -162,7 +182,7 @@ impl<M: Misbehave> Attacks<M> {
                     self.end(ATTACKER).await;
                     self.make(ATTACKER, is_control).await;
                 }
-                if is_control && matches!(aim, Aim::Core | Aim::Domain) {
+                if is_control && matches!(aim, Aim::Core | Aim::Domain | Aim::Messages) {
                     self.end(VICTIM).await;
                     self.make(VICTIM, is_control).await;
                 }
@@ -180,8 +200,10 @@ impl<M: Misbehave> Attacks<M> {
 
     /// Makes the domain of a place; the attacker has no guard in controls.
     async fn make(&mut self, slot: u8, is_control: bool) {
+        // An attacker may have a core more, which is parked.
+        let most = if slot == ATTACKER { 2 } else { 1 };
         let (name, limits) =
-            (self.name(slot), Limits { cores: (1, 1), units: (1, UNITS), priority: 0 });
+            (self.name(slot), Limits { cores: (1, most), units: (1, UNITS), priority: 0 });
         let create = Create { name, cores: 1, units: UNITS, limits, device: None };
         self.running.has_no_guard = is_control && slot == ATTACKER;
         let made = self.running.carry_out(&Command::Create(create)).await;
@@ -213,14 +235,29 @@ impl<M: Misbehave> Attacks<M> {
             }
             // The victim tells by what name the machine knows its core.
             Aim::Core => tell(&mut self.running, VICTIM, &Say::Hardware.cell(&[])).await?,
-            Aim::Machine | Aim::Seat => 0,
+            _ => 0,
         };
+        self.tell_attack(attack, at);
+        self.running.until(MOMENT, |it| it.answer.is_some()).await;
+        self.tried()
+    }
+
+    /// Has a domain do something that it answers then.
+    fn tell(&mut self, slot: u8, cell: &[u8]) {
+        self.running.answer = None;
+        self.running.say(slot, cell);
+    }
+
+    /// Has the attacker try it.
+    fn tell_attack(&mut self, attack: Attack, aim: u64) {
         let mut cell = [0; 9];
         cell[0] = attack as u8;
-        cell[1..].copy_from_slice(&at.to_le_bytes());
-        self.running.answer = None;
-        self.running.say(ATTACKER, &Say::Attack.cell(&cell));
-        self.running.until(MOMENT, |it| it.answer.is_some()).await;
+        cell[1..].copy_from_slice(&aim.to_le_bytes());
+        self.tell(ATTACKER, &Say::Attack.cell(&cell));
+    }
+
+    /// What came of it, as the attacker says.
+    fn tried(&self) -> Option<Tried> {
         let all = [Tried::Refused, Tried::Done, Tried::Unknown];
         self.running.answer.and_then(|answer| all.into_iter().find(|it| *it as u64 == answer))
     }
@@ -231,7 +268,7 @@ impl<M: Misbehave> Attacks<M> {
             Aim::Supervisor => self.page.words().first(),
             // Nothing stands at its end.
             Aim::Ledger => self.ledger.words().last(),
-            Aim::Domain | Aim::Core | Aim::Machine | Aim::Seat => None,
+            _ => None,
         }
     }
 

@@ -8,10 +8,11 @@ use core::time::Duration;
 use nile_abi::{CoreId, PageSize};
 use nile_domain::{Act, CELL, DomainId, Managing, Message};
 use nile_kernel::{Core, Frame};
-use nile_platform::{Attack, Cause, Misbehave, Outcome, SeatLink, Seated};
+use nile_platform::{Attack, Cause, Misbehave, Outcome, SeatLink, Seated, Tried};
 use nile_services::ackermann::AckermannClient;
 use nile_services::domains::managing::{get, give_up};
 
+use super::red;
 use crate::conduct::conducts;
 
 /// How often it looks for messages.
@@ -48,6 +49,10 @@ pub enum Say {
     Unmasked = 0xfb,
     /// Allocate and give back pages, one after the other; the answer is the nanoseconds for each.
     Pages = 0xfc,
+    /// Tell the supervisor that memory was given back, which was not: the next eight bytes.
+    Give = 0xfd,
+    /// To the supervisor: nothing.
+    Nothing = 0xfe,
 }
 
 /// How many pages are allocated to find what one costs.
@@ -97,7 +102,7 @@ pub fn start<M: Misbehave>(core: &Core<M>) {
                 match Message::decode(message.payload()) {
                     Ok((_, said)) => managing.heard(said),
                     Err(_) => {
-                        keep(&core, &mut link, &mut kept, message.payload()).await;
+                        keep(&core, &seated, &mut link, &mut kept, message.payload()).await;
                         obey(&core, &mut link, message.payload()).await;
                     }
                 }
@@ -174,6 +179,7 @@ async fn carry_out<M: Misbehave>(
 /// Keeps a page, looks at it, or reaches for what others keep.
 async fn keep<M: Misbehave>(
     core: &Core<M>,
+    seated: &Seated,
     link: &mut SeatLink,
     kept: &mut Option<Frame<M>>,
     cell: &[u8],
@@ -190,7 +196,15 @@ async fn keep<M: Misbehave>(
         [kind, attack, aim @ ..] if *kind == Say::Attack as u8 => {
             let aim = aim.first_chunk().map_or(0, |it| u64::from_le_bytes(*it));
             let Some(attack) = Attack::at(*attack) else { return };
-            core.machine().attack(attack, aim) as u64
+            match red::attempt(core, seated, link, attack, aim) {
+                Tried::Unknown => core.machine().attack(attack, aim) as u64,
+                tried => tried as u64,
+            }
+        }
+        [kind, unit @ ..] if *kind == Say::Give as u8 => {
+            let unit = unit.first_chunk().map_or(0, |it| u64::from_le_bytes(*it));
+            red::give(link, unit);
+            Tried::Done as u64
         }
         [kind, ..] if *kind == Say::Hardware as u8 => {
             core.machine().board().record(core.id()).hardware_id()
@@ -210,7 +224,10 @@ async fn keep<M: Misbehave>(
         }
         _ => return,
     };
-    link.send(&Say::Answer.cell(&answer.to_le_bytes()));
+    // There may be no room for a while.
+    while !link.send(&Say::Answer.cell(&answer.to_le_bytes())) {
+        core.sleep(LOOK).await;
+    }
 }
 
 async fn obey<M: Misbehave>(core: &Core<M>, link: &mut SeatLink, cell: &[u8]) {

@@ -26,10 +26,12 @@ const ROOM_FOR_POOL: u32 = 16;
 
 /// A supervisor on the managing core of a node that supervises its machine.
 pub struct Running<M: Machine> {
-    core: Core<M>,
+    pub core: Core<M>,
     pub engine: Engine,
     /// The last answer of a domain.
     pub answer: Option<u64>,
+    /// The most that was heard at once that is not domcon's.
+    pub most_heard: usize,
     /// Whether memory of domains that have ended is left as it is: a control.
     pub leaves_memory: bool,
     /// Whether domains have no guard: a control.
@@ -87,9 +89,21 @@ impl<M: Machine> Running<M> {
             core: core.clone(),
             engine,
             answer: None,
+            most_heard: 0,
             leaves_memory: false,
             has_no_guard: false,
         })
+    }
+
+    /// Waits until all cores are parked that there are to give: they are on their way since the
+    /// machine began. Or for so long.
+    pub async fn all_parked(&self, span: Duration) {
+        let limit = self.core.now() + span;
+        let domains = || self.core.machine().manager().and_then(|it| it.domains());
+        let are_parked = |it: &dyn Domains| (0..it.cores()).all(|core| it.is_parked(core));
+        while !domains().is_some_and(are_parked) && self.core.now() < limit {
+            self.core.sleep(Duration::from_millis(1)).await;
+        }
     }
 
     /// Who has what.
@@ -147,6 +161,7 @@ impl<M: Machine> Running<M> {
             true => self.engine.turn(&Unscrubbed(domains), now),
             false => self.engine.turn(domains, now),
         };
+        self.most_heard = self.most_heard.max(self.engine.others.len());
         while let Some(cell) = self.engine.others.pop_back() {
             if let [kind, rest @ ..] = &cell[..]
                 && *kind == Say::Answer as u8

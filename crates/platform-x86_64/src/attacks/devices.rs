@@ -21,8 +21,19 @@ const UNUSED_BYTE: u8 = 0x7e;
 /// The register that says how each of eight kinds of pages is cached.
 const CACHING: u32 = 0x277;
 
-/// Tries it. What was changed is changed back.
-pub(super) fn attempt(attack: Attack) -> Tried {
+/// Where this processor's interrupt controller has its registers; what it can do beside what every
+/// processor can, and that it knows pages which are not executable.
+const CONTROLLER: u32 = 0x1b;
+const FEATURES: u32 = 0xc000_0080;
+const NO_EXECUTE: u64 = 1 << 11;
+/// The control register of QEMU's power management.
+const SLEEP: u16 = 0x604;
+
+/// Neither gates nor segments.
+static NOTHING: [u64; 64] = [0; 64];
+
+/// Tries it. What was changed is changed back. `None` if it is not one of these.
+pub(super) fn attempt(attack: Attack) -> Option<Tried> {
     // SAFETY: none can be given for any of these, and that is the point.
     unsafe {
         match attack {
@@ -33,14 +44,14 @@ pub(super) fn attempt(attack: Attack) -> Tried {
                 privileged::out8(MASK, before ^ 0x80);
                 let changed = privileged::in8(MASK) != before;
                 privileged::out8(MASK, before);
-                return done(changed);
+                return Some(done(changed));
             }
             Attack::ChooseDevice => {
                 let (before, other) = (privileged::in32(BUS), 0x8000_0800);
                 privileged::out32(BUS, other);
                 let changed = privileged::in32(BUS) == other;
                 privileged::out32(BUS, before);
-                return done(changed);
+                return Some(done(changed));
             }
             Attack::ChangeSettings => {
                 privileged::out8(KEPT_INDEX, UNUSED_BYTE);
@@ -48,7 +59,7 @@ pub(super) fn attempt(attack: Attack) -> Tried {
                 privileged::out8(KEPT, !before);
                 let changed = privileged::in8(KEPT) != before;
                 privileged::out8(KEPT, before);
-                return done(changed);
+                return Some(done(changed));
             }
             Attack::ChangeCaching => {
                 let before = privileged::read_msr(CACHING);
@@ -57,7 +68,7 @@ pub(super) fn attempt(attack: Attack) -> Tried {
                 privileged::write_msr(CACHING, other ^ 6 << 56);
                 let changed = privileged::read_msr(CACHING) != before;
                 privileged::write_msr(CACHING, before);
-                return done(changed);
+                return Some(done(changed));
             }
             Attack::ResetMachine => privileged::out8(0xcf9, 0x06),
             Attack::ResetByKeyboard => privileged::out8(0x64, 0xfe),
@@ -69,10 +80,36 @@ pub(super) fn attempt(attack: Attack) -> Tried {
                 }
                 (STRAY as *mut u64).write_volatile(STRAY);
             }
-            _ => return Tried::Unknown,
+            Attack::SleepForGood => privileged::out16(SLEEP, 1 << 13),
+            Attack::NoGates => {
+                privileged::load_interrupt_table(NOTHING.as_ptr().cast(), size_of_val(&NOTHING));
+                (STRAY as *mut u64).write_volatile(STRAY);
+            }
+            Attack::NoSegments => {
+                let bytes = size_of_val(&NOTHING);
+                privileged::load_segments(
+                    NOTHING.as_ptr(),
+                    bytes,
+                    gdt::KERNEL_CODE,
+                    gdt::KERNEL_DATA,
+                );
+            }
+            Attack::ForgetNoExecute => {
+                let now = privileged::read_msr(FEATURES);
+                privileged::write_msr(FEATURES, now & !NO_EXECUTE);
+                privileged::invalidate_all();
+            }
+            Attack::MoveController => {
+                let before = privileged::read_msr(CONTROLLER);
+                privileged::write_msr(CONTROLLER, before ^ 1 << 20);
+                let changed = privileged::read_msr(CONTROLLER) != before;
+                privileged::write_msr(CONTROLLER, before);
+                return Some(done(changed));
+            }
+            _ => return None,
         }
     }
-    Tried::Done
+    Some(Tried::Done)
 }
 
 fn done(changed: bool) -> Tried {
