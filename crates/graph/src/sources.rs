@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use crate::bytes::{Damaged, Read, Reader, put};
 
 /// How far ahead of the first missing event of its source one may come.
-const AHEAD: u64 = 4096;
+const AHEAD: u64 = 8192;
 
 /// What becomes of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -313,7 +313,7 @@ fn a_publication_says_up_to_when_it_is_whole() {
     assert_eq!(graph.step(0, 9), None, "there is nothing");
     let edge = |sequence, time| Event { sequence, time, from: sequence, to: 7, removes: false };
     offer(&mut graph, 0, 1, &[edge(0, 3), edge(1, 9)], 12);
-    let offered = offer(&mut graph, 0, 2, &[edge(1, 4), edge(1, 4), edge(9999, 5)], 30);
+    let offered = offer(&mut graph, 0, 2, &[edge(1, 4), edge(1, 4), edge(99_999, 5)], 30);
     assert_eq!((offered.new, offered.known, offered.ahead, offered.next), (1, 1, 1, 0));
     settle(&mut graph);
     assert_eq!(graph.published().watermark, 0, "the second source lacks its first");

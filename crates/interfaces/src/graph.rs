@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use nile_stl::{CallResult, Record, service};
 
 /// The most events of one call.
-pub const MOST_EVENTS: usize = 512;
+pub const MOST_EVENTS: usize = 1024;
 
 /// An edge is there from now on, or goes.
 #[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
@@ -172,7 +172,7 @@ pub trait Graph {
     #[stl_k(reply = "graphs", allow(package, operator, peer))]
     fn list(&self, after: &str) -> Vec<GraphState>;
 
-    /// Events of a source, at most 512, and its promise: whatever comes of it yet happened at
+    /// Events of a source, at most 1,024, and its promise: whatever comes of it yet happened at
     /// `until` or later. Returns when they are as the acknowledgement says. `busy`: too much waits
     /// for the log, nothing was taken; `no_memory` and others: the log takes nothing now. What was
     /// given is to be given again then, and counts once.
