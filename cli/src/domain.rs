@@ -1,14 +1,16 @@
 //! `nile domain`: nodes on parts of a machine. What each has, the ledger says.
 //!
 //! * [`args`]: what can be said; [`ledger`]: the ledger's file; [`carry`]: what a command does on a
-//!   hosted machine; [`cores`]: which cores a domain uses there; [`pc`]: what it does on a PC;
-//!   `show`: what is said of domains; `attack`: what the guard of a PC is for.
+//!   hosted machine; [`cores`] and [`memory`]: which cores and how much memory a domain uses there;
+//!   [`pc`]: what it does on a PC; `show`: what is said of domains; `attack`: what the guard of a
+//!   PC is for.
 
 pub mod args;
 pub mod attack;
 pub mod carry;
 pub mod cores;
 pub mod ledger;
+pub mod memory;
 pub mod pc;
 mod show;
 
@@ -128,9 +130,6 @@ fn create(
     boot::check_memory(memory)?;
     let (folder, record) = carry::folder_with_supervisor(&options.which)?;
     let is_pc = pc::is_one(&record);
-    if !is_pc && limits.units.1 != units {
-        return Err(Failure::request("--max-memory: the memory of a hosted domain stays as it is"));
-    }
     if !is_pc && !is_guarded {
         return Err(Failure::request("--no-guard: a hosted domain has no guard but Linux"));
     }
@@ -238,18 +237,13 @@ fn resize(
         pc::resize(&folder, name, cores, memory, force)?;
         return pc::tell(&folder, name, options.json);
     }
-    if memory.is_some() {
-        return Err(Failure::request(
-            "--memory: a hosted domain keeps the memory that it was made with; destroy it and \
-             create it anew",
-        ));
-    }
     let mut carrier = begin(options)?;
     let ledger = carrier.ledger();
     let slot = ledger.named(name).map_or(0, |domain| domain.id.slot);
     let has = |it: &Holding| it.is_own(slot);
     let cores = cores.map(|change| change.of(ledger.cores_with(has).len()));
-    let resize = Resize { name, cores, units: None, force };
+    let units = memory.map(|change| change.of(ledger.units_with(has)));
+    let resize = Resize { name, cores, units, force };
     carrier.carry_out(&Command::Resize(resize))?;
     tell(&carrier, name, options)
 }

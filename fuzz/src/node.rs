@@ -214,6 +214,10 @@ impl Node for TestNode {
         ready(Err(Status::NoMemory))
     }
 
+    fn call_back_memory(&self, _: u64) -> NodeFuture<u64> {
+        ready(Err(Status::NotFound))
+    }
+
     fn get_memory(&self, _: Grant) -> NodeFuture<()> {
         ready(Err(Status::NotFound))
     }

@@ -7,10 +7,11 @@
 
 mod held;
 
+use alloc::format;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
-use nile_abi::{PhysAddr, Status};
+use nile_abi::{PageSize, PhysAddr, Status};
 use nile_stl::node::page_size;
 use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
 
@@ -75,5 +76,32 @@ impl PhysicalMemoryKernel for PhysicalMemory {
     async fn free(&self, caller: &Caller, address: u64) -> CallResult<()> {
         let frame = self.held.take(caller.own_core()?, PhysAddr(address))?;
         Ok(frame.release().await?)
+    }
+
+    async fn set_away(&self, collections: u64) -> CallResult<()> {
+        let node = self.stl.node()?;
+        if node.seated().is_some() {
+            let what = "the supervisor of the machine gives and takes its memory: domains.resize";
+            return Err(CallError::new(Status::Denied, what));
+        }
+        let usable: u64 =
+            self.regions().await?.iter().filter(|it| it.usable).map(|it| it.bytes).sum();
+        let memory = node.memory().await?;
+        let away = usable.saturating_sub(memory.total_bytes) / PageSize::Large.bytes();
+        if collections > away {
+            let missing = (collections - away).saturating_sub(memory.free[1]);
+            return match node.give_up_memory(collections - away).await {
+                Ok(_) => Ok(()),
+                Err(Status::NoMemory) => {
+                    let what = format!("{missing} collections of 2 MiB more are in use");
+                    Err(CallError::new(Status::NoMemory, what))
+                }
+                Err(status) => Err(status.into()),
+            };
+        }
+        match node.call_back_memory(away - collections).await? {
+            came if came == away - collections => Ok(()),
+            _ => Err(Status::NotFound.into()),
+        }
     }
 }

@@ -124,6 +124,11 @@ impl Record {
         node.domain.as_ref().map_or(self.memory, |it| it.memory)
     }
 
+    /// Bytes that a node can have: what it has not is away.
+    pub fn most_memory_of(&self, node: &Node) -> u64 {
+        node.domain.as_ref().map_or(self.memory, |it| it.most_memory)
+    }
+
     /// Whether a node is a domain of a PC, in whose process it is.
     pub fn is_in_pc(&self, node: &Node) -> bool {
         node.domain.is_some() && node.machine == Kind::Qemu

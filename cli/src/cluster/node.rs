@@ -176,6 +176,10 @@ pub fn prepare(
             let program = program.unwrap_or(PROGRAM);
             let (cores, memory) = (record.cores_of(node), record.memory_of(node));
             boot::hosted::arguments(&mut command, cores, memory, program);
+            let most = record.most_memory_of(node);
+            if most > memory {
+                command.args(["--max-memory", &most.to_string()]);
+            }
             command.arg("--config").arg(&config);
             command.arg("--switch").arg(folder.file(crate::switch::sockets::SWITCH));
             for disk in &disks {

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nile_abi::{Instant as Moment, NodeId};
 use nile_domain::{
-    Action, Command, Create, DOMAINS, Deadlines, Domain, DomainId, Happened, Holding, Ledger,
-    Lifecycle, Limits, Message, Name, Outcome, Party, Plan, Refused, Supervisor, Thing, UNIT,
+    Action, Command, Create, DOMAINS, Deadlines, Domain, DomainId, Extent, Happened, Holding,
+    Ledger, Lifecycle, Limits, Message, Name, Outcome, Party, Plan, Refused, Supervisor, Thing,
+    UNIT,
 };
 
-use super::cores;
 use super::ledger::{self, FileWords};
+use super::{cores, memory};
 use crate::advice;
 use crate::cluster::args::Kind;
 use crate::cluster::folder::{self, Claim, Folder, Node, Record};
@@ -100,6 +101,7 @@ impl Carrier {
         // What was lent comes back that is due.
         carrier.supervisor.tick(now());
         carrier.act()?;
+        carrier.mend_memory();
         (carrier.failure, carrier.outcome) = (None, None);
         Ok(carrier)
     }
@@ -179,7 +181,20 @@ impl Carrier {
                         None
                     }
                 },
-                // Its memory is a size that it is started with.
+                Action::Send(id, Message::OfferMemory(extent)) => {
+                    // What it could not be told, the next command offers it again.
+                    if self.settle_memory(id, 0) {
+                        self.supervisor.heard(now(), id, Message::MemoryTaken(extent));
+                    }
+                    None
+                }
+                Action::Send(id, Message::WantMemory(units)) => {
+                    match self.settle_memory(id, units) {
+                        true => self.give(id, units),
+                        false => self.supervisor.heard(now(), id, Message::MemoryRefused(units)),
+                    }
+                    None
+                }
                 Action::Send(..) => None,
                 Action::Force(core) => {
                     if let Some(id) = self.force(core) {
@@ -273,6 +288,53 @@ impl Carrier {
             self.folder.set_record(&self.record)
         });
         settled.map_err(|failure| self.failure = Some(failure)).is_ok()
+    }
+
+    /// Has a domain use the memory that it has now, but for so many units; whether it does. The
+    /// record says so before, so that the next command finds what one that was killed has left.
+    fn settle_memory(&mut self, id: DomainId, less: u32) -> bool {
+        let has = |it: &Holding| it.is_of(id.slot) && it.is_had();
+        let units = self.supervisor.ledger().units_with(has);
+        let mut settle = |units: u32| {
+            let gone = || Failure::failed("the domain has just gone");
+            let mut nodes = self.record.nodes.iter_mut();
+            let node = nodes.find(|node| node.id == node_of(id)).ok_or_else(gone)?;
+            node.domain.as_mut().ok_or_else(gone)?.memory = u64::from(units) * UNIT;
+            let node = node.clone();
+            self.folder.set_record(&self.record)?;
+            memory::settle(&self.folder, &self.record, &node)
+        };
+        let settled = settle(units.saturating_sub(less));
+        if settled.is_err() && less > 0 {
+            // It gives all that is asked for or nothing, and this is what it has.
+            let _ = settle(units);
+        }
+        settled.map_err(|failure| self.failure = Some(failure)).is_ok()
+    }
+
+    /// A domain has given so many units: which of its own, nobody knows but the ledger.
+    fn give(&mut self, id: DomainId, units: u32) {
+        let own = self.supervisor.ledger().extents_with(|it| it.is_own(id.slot));
+        let given: Vec<u32> =
+            own.iter().rev().flat_map(|it| it.units().rev()).take(units as usize).collect();
+        for start in given {
+            let given = Message::MemoryGiven(Extent { start, count: 1 });
+            self.supervisor.heard(now(), id, given);
+        }
+    }
+
+    /// Has domains use what the ledger says that they have, if a command that was killed has told
+    /// them otherwise.
+    fn mend_memory(&mut self) {
+        let running = self.supervisor.ledger().domains().filter(|it| it.state.is_running());
+        for id in running.map(|it| it.id).collect::<Vec<_>>() {
+            let units = self.supervisor.ledger().units_with(|it| it.is_own(id.slot));
+            let node = self.record.nodes.iter().find(|node| node.id == node_of(id));
+            let told = node.and_then(|node| node.domain.as_ref()).map(|it| it.memory);
+            if told.is_some_and(|told| told != u64::from(units) * UNIT) {
+                self.settle_memory(id, 0);
+            }
+        }
     }
 
     /// A domain's node, which is to use the cores that the ledger gives it now.

@@ -10,7 +10,8 @@ use nile_stl::{CallResult, Client};
 use crate::cluster::folder::{Folder, Node, Record};
 use crate::cluster::{pin, process};
 use crate::failure::Failure;
-use crate::peer::{Peer, known};
+use crate::peer::Peer;
+use crate::peer::known::{self, Target};
 
 /// How long a node may take to be heard, and to answer.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -28,15 +29,7 @@ pub fn settle(folder: &Folder, record: &Record, node: &Node) -> Result<(), Failu
     let (count, cpus) = (domain.cores.len() as u16, record.cpus_of(node));
     let place = || pin::move_to(&cpus, &process::of(folder.path(), &node.name()));
     let mut peer = Peer::join(folder, record)?;
-    let name = CoreManagerClient::INTERFACE.name;
-    let mut target = None;
-    peer.until(ANSWER, |peer| {
-        target = known::on_node(peer.known(), node.node(), name);
-        target.is_some()
-    })?;
-    let Some(target) = target else {
-        return Err(Failure::failed(format!("{} does not answer", domain.name)));
-    };
+    let target = find(&mut peer, node, CoreManagerClient::INTERFACE.name)?;
     let settled = peer.work(LIMIT, async |clients| -> CallResult<()> {
         let manager = clients.at::<CoreManagerClient>(target);
         let cores = manager.list().await?;
@@ -54,6 +47,17 @@ pub fn settle(folder: &Folder, record: &Record, node: &Node) -> Result<(), Failu
         Ok(())
     })?;
     settled.map_err(|error| Failure::failed(format!("{}: {error}", domain.name)))
+}
+
+/// The instance of a service on a domain's node.
+pub fn find(peer: &mut Peer, node: &Node, service: &str) -> Result<Target, Failure> {
+    let mut target = None;
+    peer.until(ANSWER, |peer| {
+        target = known::on_node(peer.known(), node.node(), service);
+        target.is_some()
+    })?;
+    let name = node.domain.as_ref().map_or("the domain", |it| &it.name);
+    target.ok_or_else(|| Failure::failed(format!("{name} does not answer")))
 }
 
 /// Kills the processes of the cores that a domain is not to use, so that what they work on does not

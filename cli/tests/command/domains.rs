@@ -2,6 +2,7 @@
 //! domains and supervisors that are killed.
 
 use std::fs;
+use std::time::Duration;
 
 use nile_platform::Attack;
 use serde_json::{Value, json};
@@ -147,7 +148,7 @@ fn cores_come_and_go_while_a_domain_runs() {
         (&["resize", "web", "--cores", "4"], "it would have 4 cores, and must have 1 to 3"),
         (&["resize", "batch", "--cores", "-1"], "it would have 0 cores, and must have 1 to 1"),
         (&["resize", "web", "--cores", "x"], "neither a number of cores nor a difference"),
-        (&["resize", "web", "--memory", "32M"], "keeps the memory that it was made with"),
+        (&["resize", "web", "--memory", "66M"], "66 MiB of memory, and must have 2 to 64"),
         (&["resize", "web"], "say --cores"),
         (&["lend", "batch", "web", "--cores", "1"], "it would have 0 cores"),
         (&["recall", "web"], "web has no cores from others"),
@@ -169,6 +170,52 @@ fn cores_come_and_go_while_a_domain_runs() {
     assert_eq!(phases(&place, "web"), ["running", "away", "away"]);
     let call = ["call", "ackermann.compute", "m=2", "n=3", "--core", "web.c0"];
     assert_eq!(place.run(&call).expect(0).out, "<reply><value>9</value></reply>\n");
+}
+
+/// The bytes that a domain's node says that it has, and how many pieces of 2 MiB are free.
+fn memory(place: &Place, name: &str) -> (u64, u64) {
+    let core = format!("{name}.c0");
+    let said = place.json(&["call", "physical_memory.statistics", "--core", &core]);
+    let number = |what: &str| said["reply"]["use"][what].as_u64().expect("a number");
+    (number("total_bytes"), number("free_2m"))
+}
+
+#[test]
+fn memory_comes_and_goes_while_a_hosted_domain_runs() {
+    let place = supervised();
+    let domain = |words: &[&str]| place.run(&[&["domain"], words].concat());
+    let shown = |name: &str| place.json(&["domain", "show", name])["memory"].as_u64().unwrap();
+    domain(&["create", "web", "--cores", "2", "--memory", "64M", "--max-memory", "160M"]).expect(0);
+    let (before, free_before) = memory(&place, "web");
+    assert!(before <= 64 << 20, "{before}");
+    domain(&["resize", "web", "--memory", "+96M"]).expect(0);
+    let grown = (before + (96 << 20), free_before + 48);
+    assert_eq!((shown("web"), memory(&place, "web")), (160 << 20, grown));
+    assert_eq!(free(&place)["memory"], 32 << 20);
+    refused(domain(&["resize", "web", "--memory", "+2M"]), "162 MiB of memory");
+    // What is free goes; what is in use stays, and so does all then.
+    domain(&["resize", "web", "--memory", "-96M"]).expect(0);
+    assert_eq!((shown("web"), memory(&place, "web").0), (64 << 20, before));
+    let said = domain(&["resize", "web", "--memory", "2M"]).expect(1);
+    assert!(said.err.contains("1 collections of 2 MiB more are in use"), "{}", said.err);
+    assert_eq!((shown("web"), memory(&place, "web").0), (64 << 20, before));
+    // A node that begins anew has what it had.
+    place.run(&["fault", "restart", "web"]).expect(0);
+    assert_eq!(memory(&place, "web").0, before);
+
+    // Whatever a command that was killed has left, the next one makes right.
+    for (at, change) in ["+96M", "-96M", "+32M", "-32M", "+96M"].into_iter().enumerate() {
+        let mut resize = place.nile();
+        resize.args(["domain", "resize", "web", "--memory", change]);
+        let mut resize = resize.spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(20 * at as u64));
+        send("-KILL", resize.id());
+        resize.wait().unwrap();
+        domain(&["resize", "web", "--cores", "2"]).expect(0);
+        let has = shown("web");
+        assert_eq!(memory(&place, "web").0 + (64 << 20), before + has, "{change} after {at}");
+        assert_eq!(free(&place)["memory"], (192 << 20) - has);
+    }
 }
 
 #[test]

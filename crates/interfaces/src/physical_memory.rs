@@ -61,4 +61,10 @@ pub trait PhysicalMemory {
     /// Gives back a frame that is held for the calling core.
     #[stl_k]
     async fn free(&self, caller: &Caller, address: u64) -> CallResult<()>;
+
+    /// Has so many collections of 2 MiB of the node's memory be away, nobody's until fewer are to
+    /// be. Those that go are free ones: if there are too few, all stays as it is. Not for a domain
+    /// of a PC, whose supervisor does that.
+    #[stl_k(allow(operator, peer))]
+    async fn set_away(&self, collections: u64) -> CallResult<()>;
 }

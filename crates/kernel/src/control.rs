@@ -118,6 +118,9 @@ pub enum Request {
     GiveUpMemory { most: u64 },
     /// This memory, which was given up or was never the node's, is its own from now on.
     GetMemory { grant: Grant },
+    /// Collections of 2 MiB that were given up, so many at most that follow each other, are the
+    /// node's again. `NotFound` if none was.
+    CallBackMemory { most: u64 },
 }
 
 /// What the management core answers, besides a status.
@@ -181,6 +184,7 @@ impl Request {
             Request::Region { index } => (8, [index, 0, 0, 0, 0, 0]),
             Request::GiveUpMemory { most } => (29, [most, 0, 0, 0, 0, 0]),
             Request::GetMemory { grant } => (30, [grant.start.0, grant.bytes, 0, 0, 0, 0]),
+            Request::CallBackMemory { most } => (31, [most, 0, 0, 0, 0, 0]),
             Request::Started { generation } => (9, [u64::from(generation.0), 0, 0, 0, 0, 0]),
             Request::Fenced { channel } => (10, [u64::from(channel.0), 0, 0, 0, 0, 0]),
             Request::Flushed => (13, [0; 6]),
@@ -300,6 +304,7 @@ impl Request {
             28 => Request::DropKeep,
             29 => Request::GiveUpMemory { most: w[0] },
             30 => Request::GetMemory { grant: grant(w[0], w[1]) },
+            31 => Request::CallBackMemory { most: w[0] },
             _ => return None,
         };
         Some((number, request))
@@ -459,6 +464,7 @@ mod tests {
             Request::DropKeep,
             Request::GiveUpMemory { most: 9 },
             Request::GetMemory { grant: GRANT },
+            Request::CallBackMemory { most: 9 },
         ] {
             assert_eq!(Request::decode(&request.encode(NUMBER)), Some((NUMBER, request)));
         }

@@ -296,7 +296,16 @@ impl<M: Machine> Manager<M> {
             }
             Request::Statistics => self.memory.statistics(),
             Request::Region { index } => self.region(index)?,
-            Request::GiveUpMemory { most } => self.memory.give_up(most)?,
+            Request::GiveUpMemory { most } => {
+                let reply = self.memory.give_up(most)?;
+                if let (Reply::Region { start, bytes, .. }, Some(manager)) =
+                    (reply, machine.manager())
+                {
+                    manager.given_up(Grant { start, bytes });
+                }
+                reply
+            }
+            Request::CallBackMemory { most } => self.memory.call_back(most)?,
             Request::GetMemory { grant } => self.memory.get(grant)?,
             // Handled before.
             Request::Started { .. } => return Ok(None),

@@ -98,6 +98,21 @@ impl<M: Machine> Core<M> {
         self.request(Request::GetMemory { grant }).await.map(drop)
     }
 
+    /// So many collections of 2 MiB that were given up are the node's again, whichever: how many
+    /// were. Waits for the management core.
+    pub async fn call_back_memory(&self, collections: u64) -> Result<u64, Status> {
+        let mut came = 0;
+        while came < collections {
+            match self.request(Request::CallBackMemory { most: collections - came }).await {
+                Ok(Reply::Region { bytes, .. }) => came += bytes / PageSize::Large.bytes(),
+                Ok(_) => return Err(Status::Invalid),
+                Err(Status::NotFound) => break,
+                Err(status) => return Err(status),
+            }
+        }
+        Ok(came)
+    }
+
     /// The `index`th region of the node's memory; `NotFound` after the last. Waits for the
     /// management core.
     pub async fn memory_region(&self, index: u64) -> Result<MemoryRegion, Status> {

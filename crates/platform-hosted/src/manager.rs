@@ -5,7 +5,7 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use nile_abi::{CoreId, ImageRefused, VirtAddr};
+use nile_abi::{CoreId, ImageRefused, PageSize, VirtAddr};
 use nile_memory::{MemoryKind, MemoryMap, MemoryRegion, PhysicalMemory};
 use nile_platform::{Grant, Handoff, Manager, NodeDescription, Outcome};
 
@@ -33,13 +33,19 @@ impl HostedManager {
     }
 }
 
-/// Writes the record of frames, all free, and every core's upper page tables.
-pub(crate) fn prepare_memory(node: &Node) {
+/// Writes the record of frames, all free but so many bytes that are away, and every core's upper
+/// page tables.
+pub(crate) fn prepare_memory(node: &Node, away: u64) {
     let layout = node.record.layout;
     let Grant { start, bytes } = layout.free();
-    PhysicalMemory::new()
+    let mut physical = PhysicalMemory::new();
+    physical
         .add_region(start, bytes, frame_record(node))
         .expect("the layout leaves whole frames and a record for more than them");
+    let mut left = away / PageSize::Large.bytes();
+    while let Some((_, count)) = physical.send_away(left) {
+        left -= count;
+    }
     page_tables(node).build(layout).expect("the layout has the frames that the plan takes");
 }
 
@@ -94,6 +100,11 @@ impl Manager for HostedManager {
         if let Err(error) = self.node.arena.zero(grant) {
             panic!("cannot clear {grant:?}: {error:?}");
         }
+    }
+
+    /// Linux has it for others. Where it refuses, the memory is taken later, when it is zeroed.
+    fn given_up(&self, grant: Grant) {
+        let _ = self.node.arena.zero(grant);
     }
 
     /// One line on standard output. A report that nobody can read ends nothing.

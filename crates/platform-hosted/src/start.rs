@@ -32,6 +32,8 @@ pub struct Setup {
     pub roles: Vec<RoleSet>,
     /// Bytes of memory; rounded down to whole frames.
     pub memory: u64,
+    /// Bytes that it can have: what it has not is away.
+    pub most_memory: u64,
     /// Bytes of it that all cores share for buffers, whole 2 MiB; zero for none.
     pub pool: u64,
     /// Its network interfaces.
@@ -132,6 +134,7 @@ pub fn least_memory(cores: usize) -> u64 {
 pub fn run_node(setup: Setup, core_main: CoreMain) -> Result<End, StartError> {
     let mut steps = Steps::begin();
     let layout = check(&setup)?;
+    let away = setup.most_memory.saturating_sub(setup.memory);
     let disks = setup.disks.iter().map(DiskFile::open).collect::<Result<_, _>>();
     let disks = disks.map_err(StartError::Disk)?;
     let samples = setup.samples.as_ref().map(|named| {
@@ -160,7 +163,7 @@ pub fn run_node(setup: Setup, core_main: CoreMain) -> Result<End, StartError> {
         node.board.record(core).set_generation(Generation::FIRST);
     }
     steps.done("arena");
-    manager::prepare_memory(node);
+    manager::prepare_memory(node, away);
     steps.done("memory and page tables");
 
     // Processes take longest to start: they go first.
@@ -203,7 +206,8 @@ fn check(setup: &Setup) -> Result<Layout, StartError> {
     if setup.memory < least {
         return Err(StartError::TooLittleMemory { cores, least });
     }
-    if setup.memory > MAX_MEMORY {
+    let most = setup.memory.max(setup.most_memory);
+    if most > MAX_MEMORY {
         return Err(StartError::TooMuchMemory(MAX_MEMORY));
     }
     if setup.boot.bytes() > MAX_TEXT {
@@ -211,7 +215,7 @@ fn check(setup: &Setup) -> Result<Layout, StartError> {
     }
     let frame = PageSize::Small.bytes();
     let pool = setup.pool.next_multiple_of(PageSize::Large.bytes());
-    Ok(Layout { cores, memory: setup.memory / frame * frame, pool })
+    Ok(Layout { cores, memory: most / frame * frame, pool })
 }
 
 #[cfg(test)]
@@ -222,9 +226,19 @@ mod tests {
         let roles = vec![RoleSet::ALL; cores];
         let boot = Boot { config: " ".repeat(text), ..Boot::default() };
         let (links, disks) = (vec![], vec![]);
-        check(&Setup { roles, memory, pool: 0, links, disks, files: None, samples: None, boot })
-            .expect_err("no node can be so")
-            .to_string()
+        check(&Setup {
+            roles,
+            memory,
+            most_memory: 0,
+            pool: 0,
+            links,
+            disks,
+            files: None,
+            samples: None,
+            boot,
+        })
+        .expect_err("no node can be so")
+        .to_string()
     }
 
     #[test]
@@ -242,7 +256,17 @@ mod tests {
         let roles = vec![worker, RoleSet::ALL];
         let (links, disks, boot) = (vec![], vec![], Boot::default());
         let (memory, samples) = (1 << 30, None);
-        let setup = Setup { roles, memory, pool: 0, links, disks, files: None, samples, boot };
+        let setup = Setup {
+            roles,
+            memory,
+            most_memory: 0,
+            pool: 0,
+            links,
+            disks,
+            files: None,
+            samples,
+            boot,
+        };
         assert!(matches!(check(&setup), Err(StartError::NoManagement)));
         let setup = Setup { roles: vec![RoleSet::ALL, worker], memory: (1 << 30) + 1, ..setup };
         let layout = check(&setup).expect("a node");

@@ -248,6 +248,12 @@ pub trait Manager {
     /// Fills frames with zeros. They are mapped nowhere but, perhaps, here.
     fn zero(&self, grant: Grant);
 
+    /// The node has given these frames up, which are mapped nowhere: whoever has them next finds
+    /// whatever the machine likes.
+    fn given_up(&self, grant: Grant) {
+        let _ = grant;
+    }
+
     /// Prints one machine-readable document for the program that started the node.
     fn report(&self, document: &str);
 

@@ -46,6 +46,10 @@ pub trait Node {
     /// management core. `Invalid` (not in whole 2 MiB), `NotFound` (no memory that it can have).
     fn get_memory(&self, grant: Grant) -> NodeFuture<()>;
 
+    /// So many collections of 2 MiB that were given up are the node's again, whichever: how many
+    /// were. Waits for the management core.
+    fn call_back_memory(&self, collections: u64) -> NodeFuture<u64>;
+
     /// A zeroed frame, mapped on this core. Waits for the management core. Fails with `NoMemory`
     /// (no free collection of the size) or `NoTables`.
     fn allocate(&self, size: PageSize) -> NodeFuture<Box<dyn Frame>>;

@@ -70,6 +70,7 @@ fn setup(check: fn(&str) -> Result<(), String>) -> Result<Setup, Refused> {
     Ok(Setup {
         roles,
         memory: options.memory,
+        most_memory: options.most_memory,
         pool,
         disks: options.disks.clone(),
         links,

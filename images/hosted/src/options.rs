@@ -20,6 +20,8 @@ pub struct Options {
     pub cores: usize,
     /// Bytes of its memory.
     pub memory: u64,
+    /// Bytes that it can be given; no more than it has if they are fewer.
+    pub most_memory: u64,
     /// Its configuration file; every setting has a default.
     pub config: Option<PathBuf>,
     /// The archive of its packages.
@@ -48,6 +50,7 @@ impl Default for Options {
         Options {
             cores: 4,
             memory: 512 << 20,
+            most_memory: 0,
             config: None,
             packages: None,
             switch: None,
@@ -76,6 +79,7 @@ impl Options {
             match argument {
                 Long("cores") => options.cores = parser.value()?.parse_with(cores)?,
                 Long("memory") => options.memory = parser.value()?.parse_with(bytes)?,
+                Long("max-memory") => options.most_memory = parser.value()?.parse_with(bytes)?,
                 Long("config") => options.config = Some(parser.value()?.into()),
                 Long("packages") => options.packages = Some(parser.value()?.into()),
                 Long("switch") => options.switch = Some(parser.value()?.into()),
@@ -197,6 +201,8 @@ mod tests {
             "--cores=7",
             "--memory",
             "1G",
+            "--max-memory",
+            "2G",
             "--config",
             "nile.toml",
             "--packages",
@@ -228,6 +234,7 @@ mod tests {
         let expected = Options {
             cores: 7,
             memory: 1 << 30,
+            most_memory: 2 << 30,
             config: Some("nile.toml".into()),
             packages: Some("packages.tar".into()),
             switch: Some("/run/switch".into()),

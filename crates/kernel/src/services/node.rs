@@ -78,6 +78,11 @@ impl<M: Machine> Node for CoreHost<M> {
         whole(&self.0, async move { own.get_memory(grant).await })
     }
 
+    fn call_back_memory(&self, collections: u64) -> NodeFuture<u64> {
+        let own = self.0.clone();
+        whole(&self.0, async move { own.call_back_memory(collections).await })
+    }
+
     fn allocate(&self, size: PageSize) -> NodeFuture<Box<dyn node::Frame>> {
         let core = self.0.clone();
         whole(&self.0, async move {

@@ -49,6 +49,12 @@ impl<W: Words> PhysicalMemory<W> {
         }
         Ok(came)
     }
+
+    /// Has 2 MiB collections free again that were away and follow each other, `most` of them at
+    /// most: the first, and how many. `None` if none is away.
+    pub fn call_back_some(&mut self, most: u64) -> Option<(PhysAddr, u64)> {
+        self.regions.iter_mut().find_map(|region| region.call_back_some(most))
+    }
 }
 
 fn is_large(start: PhysAddr, bytes: u64) -> bool {

@@ -162,6 +162,20 @@ impl<W: Words> Collections<W> {
         true
     }
 
+    /// Has 2 MiB collections that are away and follow each other free again, `most` at most: the
+    /// first one, and how many.
+    pub(super) fn call_back_some(&mut self, most: u64) -> Option<(PhysAddr, u64)> {
+        let is_away = |large: &usize| self.record.large(*large).ok() == Some(LargeState::Away);
+        let first = (0..self.layout().larges()).find(is_away).filter(|_| most > 0)?;
+        let last = self.layout().larges().min(first.saturating_add(most as usize));
+        let count = (first..last).take_while(is_away).count();
+        let start = self.layout().large_address(first);
+        for large in first..first + count {
+            self.call_back(self.layout().large_address(large));
+        }
+        Some((start, count as u64))
+    }
+
     /// How much a request of `size` would hurt: the free pieces of the collection it would be
     /// served from. `None` if it cannot be met.
     pub(super) fn cost(&self, size: PageSize) -> Option<usize> {

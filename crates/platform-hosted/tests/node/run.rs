@@ -32,6 +32,7 @@ pub fn node(scenario: &str, roles: &str) -> ExitCode {
         disks: Vec::new(),
         roles: roles.split(' ').map(roles_of).collect(),
         memory: 64 << 20,
+        most_memory: 64 << 20,
         pool: if scenario.starts_with("pool") { pool::POOL } else { 0 },
         boot: Boot {
             config: "a configuration".into(),

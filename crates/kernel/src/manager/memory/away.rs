@@ -16,6 +16,13 @@ impl<T: TableMemory> Memory<T> {
         Ok(Reply::Region { start, bytes: count * PageSize::Large.bytes(), usable: false })
     }
 
+    /// Collections that were given up and follow each other are the node's again, `most` of them at
+    /// most. `NotFound` if none was.
+    pub fn call_back(&mut self, most: u64) -> Result<Reply, Status> {
+        let (start, count) = self.physical.call_back_some(most).ok_or(Status::NotFound)?;
+        Ok(Reply::Region { start, bytes: count * PageSize::Large.bytes(), usable: true })
+    }
+
     /// What was given up, or was never the node's, is its own from now on; what is its own stays.
     /// `Invalid` unless it is in whole 2 MiB collections; `NotFound` if the node cannot have it.
     pub fn get(&mut self, grant: Grant) -> Result<Reply, Status> {

@@ -45,6 +45,14 @@ fn what_is_away_is_nobodys_until_it_comes() {
     ] {
         assert_eq!(memory.call_back(PhysAddr(start), bytes), Err(error));
     }
+    // What has gone comes back, whichever it was: here the five of the first region.
+    assert_eq!(memory.call_back_some(0), None);
+    assert_eq!(memory.call_back_some(2), Some((PhysAddr(4 * LARGE), 2)));
+    assert_eq!(memory.call_back_some(u64::MAX), Some((PhysAddr(6 * LARGE), 3)));
+    assert_eq!(
+        (memory.call_back_some(1), memory.statistics().usable_bytes),
+        (None, AWAY.1 + OWN.1)
+    );
     let added = memory.add_away(PhysAddr(2 * GIB), MIB, garbage(2 * GIB, MIB));
     assert_eq!(added, Err(AddError::NotFrames));
 }
