@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use nile_abi::{Instant, PhysAddr, Status};
+use nile_abi::{Generation, Instant, PhysAddr, Status, VirtAddr};
 use nile_domain::{
     Act, Command, Create, DomainId, Extent, Limits, Managing, Message, Name, Phase, RequestId,
     Resize, UNIT,
@@ -25,6 +25,7 @@ struct Machine {
     ledger: Region,
     parked: RefCell<BTreeSet<u16>>,
     scrubbed: RefCell<Vec<Grant>>,
+    admitted: RefCell<Vec<Entry>>,
     builds: Result<(), &'static str>,
 }
 
@@ -35,6 +36,7 @@ impl Machine {
             ledger: Region::owned(1 << 16),
             parked: RefCell::new((0..CORES).collect()),
             scrubbed: RefCell::default(),
+            admitted: RefCell::default(),
             builds,
         }
     }
@@ -75,7 +77,8 @@ impl Domains for Machine {
         Ok(())
     }
 
-    fn admit(&self, _: &Entry) -> Result<(), Status> {
+    fn admit(&self, entry: &Entry) -> Result<(), Status> {
+        self.admitted.borrow_mut().push(*entry);
         Ok(())
     }
 
@@ -253,4 +256,44 @@ fn memory_that_comes_back_is_zeroed_before_it_is_free() {
     }
     let zeroed = [1, 2].map(|unit| Grant { start: PhysAddr(FIRST.0 + unit * UNIT), bytes: UNIT });
     assert_eq!((&bench.machine.scrubbed.borrow()[..], bench.free().1), (&zeroed[..], 6));
+}
+
+/// A root in another domain's memory, in nobody's, or in none would have a core run there.
+#[test]
+fn a_core_enters_a_space_in_its_domains_memory_alone() {
+    let (mut bench, _link, _) = made();
+    let entry = |hardware, root| {
+        let (stack_top, node) = (VirtAddr(0), VirtAddr(0));
+        Entry { hardware, core: 1, root: PhysAddr(root), stack_top, node }
+    };
+    let (own, first) = (FIRST.0 + 3 * UNIT, FIRST.0);
+    for (hardware, root) in
+        [(1, first + 4 * UNIT), (1, first + 8 * UNIT), (1, first - 1), (1, u64::MAX), (3, own)]
+    {
+        bench.machine.seat.ask_in(&entry(hardware, root));
+        bench.turn();
+        assert_eq!(bench.machine.seat.asked_in(), None, "it is answered");
+        assert!(bench.machine.admitted.borrow().is_empty(), "core {hardware} at {root:#x}");
+    }
+    bench.machine.seat.ask_in(&entry(1, own));
+    bench.turn();
+    assert_eq!(bench.machine.admitted.borrow()[..], [entry(1, own)]);
+}
+
+/// A message in another domain's name changes nothing of that one's, nor of who speaks.
+#[test]
+fn no_domain_speaks_for_another() {
+    let (mut bench, mut link, id) = made();
+    let given = Message::MemoryGiven(Extent { start: 0, count: 4 });
+    let offered = |bench: &Bench| {
+        bench.running.supervisor.ledger().units_with(|it| it.phase == Phase::Offered)
+    };
+    for other in [DomainId { slot: 2, ..id }, DomainId { generation: Generation(9), ..id }] {
+        assert!(link.send(&given.encode(other)));
+        bench.turn();
+        assert_eq!(offered(&bench), 0, "{other:?}");
+    }
+    assert!(link.send(&given.encode(id)));
+    bench.turn();
+    assert_eq!(offered(&bench), 4, "what it was not asked for it gets again");
 }
