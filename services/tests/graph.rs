@@ -3,7 +3,7 @@
 mod node;
 
 use nile_abi::Status;
-use nile_interfaces::graph::{Acknowledgement, EdgeEvent, GraphClient};
+use nile_interfaces::graph::{Acknowledgement, EdgeEvent, GraphClient, MOST_EVENTS};
 
 const ERROR: u64 = (1 << 32) / 1000;
 
@@ -67,11 +67,11 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     node::run(3, |stl| async move {
         let graph = GraphClient::find(&stl).await?;
         graph.create("one".into(), ERROR, 1000, 2, 0).await?;
-        let many = (0..513).map(|at| edge(at, 1, 2)).collect();
+        let many = (0..=MOST_EVENTS as u64).map(|at| edge(at, 1, 2)).collect();
         let refused = graph.offer("one", 1, 0, Acknowledgement::Taken, many).await.unwrap_err();
         assert_eq!(refused.status, Status::Invalid);
         let ahead =
-            graph.offer("one", 1, 0, Acknowledgement::Taken, vec![edge(5000, 1, 2)]).await?;
+            graph.offer("one", 1, 0, Acknowledgement::Taken, vec![edge(50_000, 1, 2)]).await?;
         assert_eq!((ahead.new, ahead.ahead, ahead.next), (0, 1, 0));
         graph
             .offer("one", 1, 0, Acknowledgement::Taken, vec![edge(0, 1, 2), edge(1, 2, 3)])

@@ -116,10 +116,20 @@ fn campaign(faults: u32) {
                 replace(&place, &net);
             });
             let took = begun.elapsed();
-            if !is_whole {
+            let reach = || round_trip(&mut connect(echo), !(turn as u8), || {});
+            let mut is_reachable = reach();
+            let is_well = is_whole && is_reachable;
+            if fault == Fault::Flips {
+                replace(&place, &net);
+                if !is_reachable {
+                    // It breaks what comes to it, and says so.
+                    row.repaired += 1;
+                    is_reachable = reach();
+                }
+            }
+            if !is_well {
                 open = connect(echo);
             }
-            let is_reachable = round_trip(&mut connect(echo), !(turn as u8), || {});
             let lost = u32::from(!is_whole) + (broken.load(SeqCst) - before) as u32;
             row.injected += 1;
             row.broken += lost;
@@ -127,9 +137,6 @@ fn campaign(faults: u32) {
             row.unreachable += u32::from(!is_reachable);
             row.longest = row.longest.max(took);
             eprintln!("{name}: {took:?}, {lost} broken, reachable: {is_reachable}");
-            if fault == Fault::Flips {
-                replace(&place, &net);
-            }
         }
     });
     let table = table(&rows);
