@@ -417,15 +417,15 @@ fn a_download_goes_on_while_its_server_is_stopped() {
     let good = Link { delay: Duration::from_micros(20), ..Link::default() };
     for seed in 700..703 {
         passed(&run_web(seed, good, "")[0], "web", seed);
-        let stopped = run_web(seed, good, "bytes=1500000 stop_us=5000");
+        let stopped = run_web(seed, good, "bytes=3000000 stop_us=5000");
         let stopped = passed(&stopped[0], "web", seed);
-        assert!(stopped.program.expect("it is a scenario").figures["stops"] > 1);
+        assert!(stopped.program.expect("it is a scenario").figures["stops"] > 5);
         passed(&run_web(seed, bad(), "bytes=60000 stop_us=500000")[0], "web", seed);
         passed(&run_web(seed, good, "own=1 bytes=1500000 stop_us=5000")[0], "web", seed);
         passed(&run_web(seed, good, "v6=1 bytes=1500000 stop_us=5000")[0], "web", seed);
         passed(&run_web(seed, bad(), "v6=1 bytes=60000 stop_us=500000")[0], "web", seed);
     }
-    let forgotten = run_web(700, good, "bytes=6000000 stop_us=5000 control=1");
+    let forgotten = run_web(700, good, "bytes=3000000 stop_us=5000 control=1");
     assert_eq!(forgotten[0].outcome, Outcome::Failure, "what is not kept is lost");
 }
 
@@ -434,15 +434,15 @@ fn a_download_goes_on_while_its_network_is_stopped() {
     let good = Link { delay: Duration::from_micros(20), ..Link::default() };
     for seed in 710..713 {
         passed(&run_web(seed, good, "apart=1")[0], "web", seed);
-        let stopped = run_web(seed, good, "apart=1 bytes=1500000 stop_us=5000");
+        let stopped = run_web(seed, good, "apart=1 bytes=3000000 stop_us=3000");
         let stopped = passed(&stopped[0], "web", seed);
-        assert!(stopped.program.expect("it is a scenario").figures["stops"] > 1);
+        assert!(stopped.program.expect("it is a scenario").figures["stops"] > 3);
         // All three begin anew ever later when they are stopped ever again.
         for both in ["apart=1 own=1", "apart=1 own=1 v6=1"] {
             let both = format!("{both} bytes=3000000 stop_us=5000 stops=9");
             passed(&run_web(seed, good, &both)[0], "web", seed);
         }
     }
-    let forgotten = run_web(710, good, "apart=1 bytes=6000000 stop_us=5000 control=1");
+    let forgotten = run_web(710, good, "apart=1 bytes=3000000 stop_us=3000 control=1");
     assert_eq!(forgotten[0].outcome, Outcome::Failure, "what is not kept is lost");
 }
