@@ -66,7 +66,11 @@ fn look(packet: &[u8]) -> Option<Upper> {
             }
             // One that has come to its end is of no interest.
             ROUTING if *packet.get(at + 3)? != 0 => return wrong(0, at + 3),
-            ROUTING => 8 * (usize::from(*packet.get(at + 1)?) + 1),
+            ROUTING => {
+                let length = 8 * (usize::from(*packet.get(at + 1)?) + 1);
+                packet.get(..at + length)?;
+                length
+            }
             // The only fragment is a packet (RFC 6946).
             FRAGMENT => match packet.get(at + 2..at + 8)? {
                 [0, more, ..] if more & !6 == 0 => 8,
@@ -148,6 +152,7 @@ mod tests {
             (FRAGMENT, [6, 0, 1, 0, 0, 0, 0, 0], Upper::Nothing),
             (ROUTING, [6, 0, 0, 1, 0, 0, 0, 0], wrong(0, 43, false)),
             (ROUTING, [6, 0, 0, 0, 0, 0, 0, 0], Upper::Is(6, 48)),
+            (ROUTING, [6, 9, 0, 0, 0, 0, 0, 0], Upper::Nothing),
             (DESTINATION, [6, 0, 1, 5, 0, 0, 0, 0], Upper::Nothing),
             (DESTINATION, [6, 9, 1, 4, 0, 0, 0, 0], Upper::Nothing),
             (DESTINATION, [0, 0, 1, 4, 0, 0, 0, 0], wrong(1, 40, false)),
@@ -170,7 +175,7 @@ mod tests {
             for (place, kind) in kinds.into_iter().enumerate() {
                 let at = HEADER + 8 * place;
                 if at + 1 < bytes.len() {
-                    (bytes[at], bytes[at + 1]) = (KINDS[kind], bytes[at + 1] % 2);
+                    (bytes[at], bytes[at + 1]) = (KINDS[kind], bytes[at + 1] % 5);
                 }
             }
             match upper(&bytes) {
