@@ -234,9 +234,10 @@ impl Graph {
         }
     }
 
-    /// Makes the generation that was wanted, at once: nobody waits for anything else.
-    pub fn finish_generation(&mut self) {
-        while self.wanted.is_some() || self.edges.is_building() {
+    /// Makes the generation that was wanted, at once: nobody waits for anything else. Does nothing
+    /// while a sweep is under way.
+    pub(crate) fn finish_generation(&mut self) {
+        while !self.is_sweeping && (self.wanted.is_some() || self.edges.is_building()) {
             self.prepare(usize::MAX);
         }
     }

@@ -222,23 +222,16 @@ fn check(setup: &Setup) -> Result<Layout, StartError> {
 mod tests {
     use super::*;
 
+    fn setup(roles: Vec<RoleSet>, memory: u64) -> Setup {
+        let (links, disks, boot) = (vec![], vec![], Boot::default());
+        let (most_memory, pool, files, samples) = (0, 0, None, None);
+        Setup { roles, memory, most_memory, pool, links, disks, files, samples, boot }
+    }
+
     fn refused(cores: usize, memory: u64, text: usize) -> String {
-        let roles = vec![RoleSet::ALL; cores];
         let boot = Boot { config: " ".repeat(text), ..Boot::default() };
-        let (links, disks) = (vec![], vec![]);
-        check(&Setup {
-            roles,
-            memory,
-            most_memory: 0,
-            pool: 0,
-            links,
-            disks,
-            files: None,
-            samples: None,
-            boot,
-        })
-        .expect_err("no node can be so")
-        .to_string()
+        let setup = Setup { boot, ..setup(vec![RoleSet::ALL; cores], memory) };
+        check(&setup).expect_err("no node can be so").to_string()
     }
 
     #[test]
@@ -253,20 +246,7 @@ mod tests {
     #[test]
     fn core_0_must_manage_and_memory_is_whole_frames() {
         let worker = RoleSet::EMPTY.with(Role::Worker);
-        let roles = vec![worker, RoleSet::ALL];
-        let (links, disks, boot) = (vec![], vec![], Boot::default());
-        let (memory, samples) = (1 << 30, None);
-        let setup = Setup {
-            roles,
-            memory,
-            most_memory: 0,
-            pool: 0,
-            links,
-            disks,
-            files: None,
-            samples,
-            boot,
-        };
+        let setup = setup(vec![worker, RoleSet::ALL], 1 << 30);
         assert!(matches!(check(&setup), Err(StartError::NoManagement)));
         let setup = Setup { roles: vec![RoleSet::ALL, worker], memory: (1 << 30) + 1, ..setup };
         let layout = check(&setup).expect("a node");

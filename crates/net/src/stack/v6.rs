@@ -30,6 +30,9 @@ const NEAR: u8 = 255;
 /// How long somebody who has an address may take to say so.
 const OBJECTS: Duration = Duration::from_secs(1);
 
+/// So many addresses that somebody has are known. A router could advertise ever others.
+const MOST_TAKEN: usize = 8;
+
 /// Bytes of an error at most, and of what stands in it before the packet that it is about.
 const LONGEST_ERROR: usize = 1280;
 const ERROR_HEADER: usize = 8;
@@ -322,7 +325,15 @@ impl Stack<'_> {
         self.probes.retain(|it| it.address != address);
         match address {
             IpAddr::V4(_) => self.dhcp.as_mut().into_iter().for_each(|it| it.decline(now)),
-            IpAddr::V6(address) => self.taken.push(address),
+            IpAddr::V6(address) => {
+                let is_wide = |it: &Ipv6Addr| !is_of_link(it);
+                if self.taken.len() >= MOST_TAKEN
+                    && let Some(oldest) = self.taken.iter().position(is_wide)
+                {
+                    self.taken.remove(oldest);
+                }
+                self.taken.push(address);
+            }
         }
         self.follow(now);
         Some(())
