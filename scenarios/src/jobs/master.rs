@@ -17,7 +17,7 @@ use nile_job::{
     Bounds, End, Epoch, Job, JobId, Master, Phase, Progress, Settings, Split, Standing, ToMaster,
     ToWorker, Verdict, WorkerId,
 };
-use nile_stl::{At, CallError, CallResult, Start, Stl, service};
+use nile_stl::{At, CallError, CallResult, Place, Start, Stl, service};
 
 /// How often it is looked what came, and how often whether workers are still who they were.
 const LOOK: Duration = Duration::from_micros(200);
@@ -119,8 +119,9 @@ pub struct Driver {
     has_killed: Cell<bool>,
 }
 
-/// The workers that have joined and are not gone.
-type Known = Rc<RefCell<Vec<WorkerId>>>;
+/// The workers that have joined and are not gone, and where each is: what is meant for one that has
+/// gone must not get to its successor.
+type Known = Rc<RefCell<Vec<(WorkerId, Place)>>>;
 
 /// Bounds that a task of its own has cut.
 type Cut = Rc<RefCell<Option<CallResult<Bounds>>>>;
@@ -177,7 +178,7 @@ impl Driver {
             }
             while let Some(action) = master.poll() {
                 match action {
-                    Action::Send(to, message) => self.send(to, message),
+                    Action::Send(to, message) => self.send(&known, to, message),
                     Action::Cut(samples) => self.have_cut(id, samples, &known, &cut),
                     Action::Decide(end) => {
                         last = master.progress();
@@ -211,9 +212,13 @@ impl Driver {
         let host = self.stl.host();
         for (node, core) in &self.workers {
             let at = At { node: *node, core: *core };
-            let identity = async { WorkerClient::find_at(&self.stl, at).await?.identity().await };
-            let identity = match identity.await {
-                Ok(identity) => identity,
+            let identity = async {
+                let worker = WorkerClient::find_at(&self.stl, at).await?;
+                let missing = || CallError::new(Status::NotFound, "it is in no kernel");
+                Ok::<_, CallError>((worker.identity().await?, worker.place().ok_or_else(missing)?))
+            };
+            let (identity, place) = match identity.await {
+                Ok(found) => found,
                 Err(_) => {
                     self.see_gone(master, &mut known.borrow_mut(), at);
                     continue;
@@ -226,60 +231,57 @@ impl Driver {
                 core: CoreId(identity.core),
                 generation: Generation(identity.generation),
             };
-            if known.contains(&id) {
+            if known.iter().any(|(known, _)| *known == id) {
                 continue;
             }
-            let is_former = |it: &WorkerId| it.node == id.node && it.core == id.core;
-            if let Some(place) = known.iter().position(is_former) {
-                master.leave(host.now(), known.swap_remove(place));
+            let is_former = |(it, _): &(WorkerId, _)| it.node == id.node && it.core == id.core;
+            if let Some(at) = known.iter().position(is_former) {
+                master.leave(host.now(), known.swap_remove(at).0);
             }
-            known.push(id);
+            known.push((id, place));
             master.join(host.now(), id);
         }
     }
 
     /// Tells the master of a core of this node that it is not who it was.
-    fn see_gone(&self, master: &mut Master, known: &mut Vec<WorkerId>, at: At) {
+    fn see_gone(&self, master: &mut Master, known: &mut Vec<(WorkerId, Place)>, at: At) {
         let Ok(node) = self.stl.node() else { return };
         let Some(state) = node.state_of(at.core).filter(|_| at.node == NodeId(0)) else { return };
-        let is_gone = |it: &WorkerId| self.at(*it) == at && it.generation != state.generation;
-        if let Some(place) = known.iter().position(is_gone) {
-            master.leave(self.stl.host().now(), known.swap_remove(place));
+        let is_gone = |(it, place): &(WorkerId, Place)| {
+            place.core == at.core && place.node == at.node && it.generation != state.generation
+        };
+        if let Some(at) = known.iter().position(is_gone) {
+            master.leave(self.stl.host().now(), known.swap_remove(at).0);
         }
     }
 
-    fn at(&self, id: WorkerId) -> At {
-        place(id, own_node(&self.stl))
-    }
-
     /// Says something to a worker; what does not arrive is said again.
-    fn send(&self, to: WorkerId, message: ToWorker) {
-        let (stl, at) = (self.stl.clone(), self.at(to));
+    fn send(&self, known: &Known, to: WorkerId, message: ToWorker) {
+        let known = known.borrow();
+        let Some((_, place)) = known.iter().find(|(id, _)| *id == to) else { return };
+        let worker = WorkerClient::at(&self.stl, *place);
         self.stl.host().spawn(Box::pin(async move {
             let Ok(bytes) = message.encode() else { return };
-            if let Ok(worker) = WorkerClient::find_at(&stl, at).await {
-                let _ = worker.orders(Bytes::from(&bytes[..])).await;
-            }
+            let _ = worker.orders(Bytes::from(&bytes[..])).await;
         }));
     }
 
     /// Has the first worker that can cut bounds, of those that are there by then. None can where
     /// none has heard of the job yet.
     fn have_cut(&self, job: JobId, samples: Vec<Vec<u8>>, known: &Known, cut: &Cut) {
-        let (stl, own, known) = (self.stl.clone(), own_node(&self.stl), known.clone());
-        let cut = cut.clone();
+        let (stl, known, cut) = (self.stl.clone(), known.clone(), cut.clone());
         self.stl.host().spawn(Box::pin(async move {
             let mut end = Err(CallError::new(Status::NotFound, "nobody cuts"));
             let until = stl.host().now() + LIMIT;
             let mut asked = 0;
             while end.is_err() && stl.host().now() < until {
-                let worker = {
+                let place = {
                     let known = known.borrow();
-                    known.get(asked % known.len().max(1)).copied()
+                    known.get(asked % known.len().max(1)).map(|(_, place)| *place)
                 };
                 asked += 1;
-                if let Some(worker) = worker {
-                    end = cut_at(&stl, place(worker, own), job, &samples).await;
+                if let Some(place) = place {
+                    end = cut_at(&stl, place, job, &samples).await;
                 }
                 super::pause(&stl).await;
             }
@@ -307,19 +309,8 @@ impl Driver {
     }
 }
 
-/// The number of this node, if it is in a cluster.
-fn own_node(stl: &Stl) -> Option<NodeId> {
-    Some(stl.node().ok()?.member()?.node)
-}
-
-/// Where a worker is, as this node, which has this number, calls it.
-fn place(id: WorkerId, own: Option<NodeId>) -> At {
-    let is_here = own.is_none_or(|own| own == id.node);
-    At { node: if is_here { NodeId(0) } else { id.node }, core: id.core }
-}
-
-async fn cut_at(stl: &Stl, at: At, job: JobId, samples: &[Vec<u8>]) -> CallResult<Bounds> {
-    let worker = WorkerClient::find_at(stl, at).await?;
+async fn cut_at(stl: &Stl, at: Place, job: JobId, samples: &[Vec<u8>]) -> CallResult<Bounds> {
+    let worker = WorkerClient::at(stl, at);
     let of = samples.len() as u32;
     // Where there are none, that is said once.
     let none = [Vec::new()];
