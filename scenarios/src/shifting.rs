@@ -360,7 +360,7 @@ impl<M: Machine> Shifting<M> {
     async fn settle(&self, manager: &CoreManagerClient) -> CallResult<()> {
         let limit = self.core.now() + REST;
         for other in self.deployed.may_fail() {
-            while self.is_worker(other)
+            while self.may_have_image(other)
                 && let Err(error) =
                     self.deployed.deploy(manager, &self.findings, other, File::First).await
             {
@@ -373,14 +373,13 @@ impl<M: Machine> Shifting<M> {
         Ok(())
     }
 
-    fn is_worker(&self, core: CoreId) -> bool {
-        let roles = self.core.machine().board().record(core).roles();
-        roles == RoleSet::EMPTY.with(Role::Worker)
+    fn may_have_image(&self, core: CoreId) -> bool {
+        self.core.stl().node().is_ok_and(|node| node.may_have_image(core))
     }
 
     /// An image stays once its trial is over, however its core ends then, and not before.
     async fn trials(&self, manager: &CoreManagerClient) -> CallResult<()> {
-        let Some(other) = self.others.iter().copied().find(|it| self.is_worker(*it)) else {
+        let Some(other) = self.others.iter().copied().find(|it| self.may_have_image(*it)) else {
             return Ok(());
         };
         let record = self.core.machine().board().record(other);

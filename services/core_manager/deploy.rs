@@ -6,8 +6,10 @@ use alloc::string::String;
 use core::time::Duration;
 
 use nile_abi::{CoreId, ImageRefused, Status};
+use nile_stl::node::Node;
 use nile_stl::{CallError, CallResult, Stl};
 
+use super::assign::part;
 use super::leave;
 
 /// An image as it is called.
@@ -18,6 +20,9 @@ pub fn name(image: u64) -> Option<String> {
 /// Has `core` begin anew from the image in a file that was handed to the node. Gives the image.
 pub async fn deploy(stl: &Stl, core: u16, file: u64, patience: Duration) -> CallResult<u64> {
     let (node, id) = (stl.node()?, CoreId(core));
+    if keeps_image(&*node, id) {
+        return Err(refused(core, ImageRefused::Stays));
+    }
     let image = node.load_image(id, file).map_err(|why| refused(core, why))?;
     if let Err(error) = leave(stl, core, patience, true).await {
         node.unload_image(id);
@@ -39,8 +44,19 @@ pub async fn deploy(stl: &Stl, core: u16, file: u64, patience: Duration) -> Call
 
 /// Takes a piece of an image for a core.
 pub async fn take(stl: &Stl, core: u16, bytes: u64, at: u64, piece: &[u8]) -> CallResult<()> {
-    let taken = stl.node()?.take_image(CoreId(core), bytes, at, piece).await;
+    let (node, id) = (stl.node()?, CoreId(core));
+    if keeps_image(&*node, id) {
+        return Err(refused(core, ImageRefused::Stays));
+    }
+    let taken = node.take_image(id, bytes, at, piece).await;
     taken.map_err(|why| refused(core, why))
+}
+
+/// Whether a core runs the image that the node was started with for as long as that is there.
+pub fn keeps_image(node: &dyn Node, core: CoreId) -> bool {
+    let is_pinned =
+        || node.state_of(core).is_some_and(|it| part(core, &it, node.member().is_some()).is_pinned);
+    !node.may_have_image(core) || is_pinned()
 }
 
 fn refused(core: u16, why: ImageRefused) -> CallError {
@@ -74,7 +90,8 @@ fn refused(core: u16, why: ImageRefused) -> CallError {
             Status::Denied,
             format!(
                 "core {core} keeps the image that the node was started with: another one is for \
-                 cores that only work, of hosted nodes and of PCs that are no domains"
+                 cores of PCs that are no domains, and for cores of hosted nodes that only work; \
+                 not for those that manage their node or link it to its cluster"
             ),
         ),
     };

@@ -68,6 +68,7 @@ impl CoreManagerKernel for CoreManager {
                 roles: CoreRole::all_of(state.roles),
                 phase: state.phase.into(),
                 image: deploy::name(node.image_of(core)),
+                keeps_image: deploy::keeps_image(&*node, core),
                 drives: drives.map(|(line, _)| format!("{line}")).collect(),
                 is_pinned: assign::part(core, &state, in_cluster).is_pinned,
                 load: state.load,

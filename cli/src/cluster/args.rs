@@ -187,7 +187,9 @@ pub struct Deploy {
     /// The program of a hosted node, or the kernel that a PC boots, built from the same sources but
     /// for services and kernels.
     pub file: PathBuf,
-    /// One node, as n1, or one worker core, as n1.c2; without it all workers of all nodes.
+    /// One node, as n1, or one core, as n1.c2; without it all cores of all nodes that can have
+    /// another image: those of PCs that neither manage their node nor link it to its cluster, and
+    /// workers of hosted nodes.
     #[arg(value_name = "PLACE")]
     pub place: Option<Said>,
     /// Seconds that what a core works on may take; then it stays as it was.

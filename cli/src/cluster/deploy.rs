@@ -1,5 +1,5 @@
-//! `nile deploy`: another kernel image for the workers of running nodes, core by core, while they
-//! work.
+//! `nile deploy`: another kernel image for the cores of running nodes that can have one, core by
+//! core, while they work.
 
 mod pc;
 
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use nile_abi::{CoreId, NodeId};
-use nile_interfaces::core_manager::{CoreManagerClient, CorePhase, CoreRole, CoreRoles};
+use nile_interfaces::core_manager::{CoreManagerClient, CorePhase, CoreRoles};
 use serde_json::json;
 
 use super::args::{Deploy, Place};
@@ -55,7 +55,7 @@ pub fn run(options: &Deploy) -> Result<(), Failure> {
     for target in managers {
         for it in roles(&mut session, target)? {
             let core = Place { node: target.node, core: Some(CoreId(it.core)) };
-            let can = it.roles == [CoreRole::Worker] && it.phase == CorePhase::Running;
+            let can = !it.keeps_image && it.phase == CorePhase::Running;
             match of.and_then(|place| place.core) {
                 Some(only) if only.0 != it.core => continue,
                 None if !can => {
@@ -83,7 +83,7 @@ fn finish(
     if done.is_empty() {
         return Err(Failure::request(match of {
             Some(place @ Place { core: Some(_), .. }) => format!("there is no core {place}"),
-            _ => "no core that only works runs there: nothing has changed".into(),
+            _ => "no core that can have another image runs there: nothing has changed".into(),
         }));
     }
     if options.query.json {

@@ -92,6 +92,7 @@ fn document(node: &str, it: &CoreRoles) -> Value {
         "roles": names(it),
         "state": it.phase.name(),
         "image": it.image,
+        "keeps_image": it.keeps_image,
         "drives": it.drives,
         "pinned": it.is_pinned,
         "load": it.load,

@@ -159,6 +159,8 @@ pub struct CoreRoles {
     /// The kernel image that it begins with, by the digest of its bytes; none: the one that the
     /// node was started with.
     pub image: Option<String>,
+    /// Whether it runs that for as long as the node is there.
+    pub keeps_image: bool,
     /// The devices that it drives, by the names that reports use.
     pub drives: Vec<String>,
     /// Whether its roles stay as they are: it cannot leave without the node.

@@ -124,14 +124,19 @@ impl Manager for HostedManager {
     }
 
     fn image(&self, core: CoreId) -> u64 {
-        match is_isolated(self.node.board.record(core).roles()) {
+        match self.may_have_image(core) {
             true => self.node.images().name(core),
             false => 0,
         }
     }
 
+    /// One that is a process of its own.
+    fn may_have_image(&self, core: CoreId) -> bool {
+        is_isolated(self.node.board.record(core).roles())
+    }
+
     fn load_image(&self, core: CoreId, file: u64) -> Result<u64, ImageRefused> {
-        if !is_isolated(self.node.board.record(core).roles()) {
+        if !self.may_have_image(core) {
             return Err(ImageRefused::Stays);
         }
         let handed = self.node.handed.as_ref().and_then(|handed| handed.find(file));

@@ -8,7 +8,6 @@ use fnv::FnvHasher;
 use nile_abi::{CoreId, ImageRefused};
 use nile_platform::images;
 
-use crate::machine::is_replaceable;
 use crate::state::State;
 
 /// What a file begins with.
@@ -50,19 +49,16 @@ pub(crate) fn of(file: &[u8]) -> Result<Image, ImageRefused> {
 /// What an incarnation of a core runs.
 #[derive(Default)]
 pub(crate) struct Running {
-    /// Whether it can be another image than the node's.
-    is_replaceable: bool,
-    /// After how many passes that fails, if it does.
+    /// After how many passes it fails, if it does.
     fails_after: FailsAfter,
 }
 
 impl Running {
     /// An incarnation begins: what it runs, and the name of that.
     pub fn begin(state: &mut State, core: CoreId) -> (Running, u64) {
-        let (is_replaceable, now) = (is_replaceable(state, core), state.clock);
-        let image = is_replaceable.then(|| state.images.begin(core, now)).flatten();
+        let image = state.images.begin(core, state.clock);
         let fails_after = image.as_ref().and_then(|image| image.body);
-        (Running { is_replaceable, fails_after }, image.map_or(0, |image| image.name))
+        (Running { fails_after }, image.map_or(0, |image| image.name))
     }
 
     /// Whether it makes a pass: it fails if not.
@@ -76,8 +72,7 @@ impl Running {
     /// The incarnation has failed: its image may have been on trial.
     pub fn failed(&self, state: &mut State, core: CoreId) {
         let now = state.clock;
-        let failed = self.is_replaceable.then(|| state.images.failed(core, now)).flatten();
-        if let Some(name) = failed {
+        if let Some(name) = state.images.failed(core, now) {
             let what = "failed while it was on trial; the core runs its former image again";
             state.log.push(format!("[{now} {core}] image {name:016x} {what}"));
         }

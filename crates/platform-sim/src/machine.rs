@@ -6,9 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use nile_abi::call::UserSlot;
-use nile_abi::{
-    CoreId, Generation, ImageRefused, Instant, PhysAddr, Role, RoleSet, Status, VirtAddr,
-};
+use nile_abi::{CoreId, Generation, ImageRefused, Instant, PhysAddr, Status, VirtAddr};
 use nile_platform::{
     AttachError, Board, Disk, Grant, Handoff, Interface, Line, Machine, Manager, Misbehave,
     Outcome, TimerSource, WakeMode,
@@ -200,10 +198,9 @@ impl Machine for SimMachine {
     }
 }
 
-/// Whether a core can run another image than the node's: as on a hosted node, one that is a worker
-/// alone.
-pub(crate) fn is_replaceable(state: &State, core: CoreId) -> bool {
-    state.board.record(core).roles() == RoleSet::EMPTY.with(Role::Worker)
+/// Whether a core can run another image than the node's: as on a PC, one that does not manage it.
+pub(crate) fn is_replaceable(core: CoreId) -> bool {
+    core != CoreId::BOOT
 }
 
 impl Misbehave for SimMachine {
@@ -265,15 +262,18 @@ impl Manager for SimManager {
     }
 
     fn image(&self, core: CoreId) -> u64 {
-        let state = self.state.borrow();
-        if is_replaceable(&state, core) { state.images.name(core) } else { 0 }
+        self.state.borrow().images.name(core)
+    }
+
+    fn may_have_image(&self, core: CoreId) -> bool {
+        is_replaceable(core)
     }
 
     fn load_image(&self, core: CoreId, file: u64) -> Result<u64, ImageRefused> {
-        let state = &mut *self.state.borrow_mut();
-        if !is_replaceable(state, core) {
+        if !self.may_have_image(core) {
             return Err(ImageRefused::Stays);
         }
+        let state = &mut *self.state.borrow_mut();
         let file = usize::try_from(file).ok().and_then(|file| state.files.get(file));
         let image = image::of(file.ok_or(ImageRefused::NoFile)?)?;
         Ok(state.images.load(core, image, state.clock))

@@ -289,6 +289,12 @@ pub trait Manager {
         0
     }
 
+    /// Whether a core can run another kernel image than the one that the node was started with.
+    fn may_have_image(&self, core: CoreId) -> bool {
+        let _ = core;
+        false
+    }
+
     /// Has a core of the node run another kernel image from its next incarnation on: the
     /// [file](Machine::file) of this name, all of which is read. Gives the image's name. If the
     /// core fails in the image's first ten seconds, it runs its [former one](crate::Images) again.

@@ -224,6 +224,11 @@ pub trait Node {
         0
     }
 
+    /// Whether a core's machine lets it run another kernel image. Its node's manager knows it.
+    fn may_have_image(&self, _core: CoreId) -> bool {
+        false
+    }
+
     /// Has a core run another kernel image from its next incarnation on: the file that was handed
     /// to the node under this name, all of which is read. Gives the image's name. If the core
     /// fails within ten seconds from then, it runs its former image again. On the core that manages

@@ -6,7 +6,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 
-use nile_abi::{CoreId, Role, RoleSet, Status};
+use nile_abi::{CoreId, Status};
 use nile_interfaces::core_manager::CoreManagerClient;
 use nile_kernel::Core;
 use nile_platform::{Fault, Machine};
@@ -152,7 +152,7 @@ impl Deployed {
         }
         let said = node.image_of(other);
         findings.check(runs == said, format_args!("core {other} runs {runs:x}, and not {said:x}"));
-        if board.record(other).roles() == RoleSet::EMPTY.with(Role::Worker) {
+        if node.may_have_image(other) {
             self.saw(findings, other, runs);
         }
     }

@@ -343,6 +343,10 @@ impl<M: Machine> Node for CoreHost<M> {
         self.0.machine.manager().map_or(0, |manager| manager.image(core))
     }
 
+    fn may_have_image(&self, core: CoreId) -> bool {
+        self.0.machine.manager().is_some_and(|manager| manager.may_have_image(core))
+    }
+
     fn load_image(&self, core: CoreId, file: u64) -> Result<u64, ImageRefused> {
         self.0.load_image(core, file)
     }

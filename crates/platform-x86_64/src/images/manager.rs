@@ -2,10 +2,10 @@
 
 use alloc::vec::Vec;
 
-use nile_abi::{CoreId, ImageRefused, Instant, PageSize, PhysAddr, Role, RoleSet};
+use nile_abi::{CoreId, ImageRefused, Instant, PageSize, PhysAddr};
 use nile_memory::paging::Mapping;
 use nile_platform::image_memory::{Change, Other};
-use nile_platform::{Grant, ImageMemory};
+use nile_platform::{Grant, ImageMemory, Manager as _};
 
 use super::choice::{Choice, Placed};
 use super::head::Head;
@@ -15,14 +15,8 @@ use crate::space;
 impl NodeManager {
     /// The images of a core that may have another than the machine's.
     pub(crate) fn choice(&self, core: CoreId) -> Result<Choice, ImageRefused> {
-        let node = self.node();
-        let only_works = || {
-            let roles = node.board().record(core).roles();
-            roles == RoleSet::EMPTY.with(Role::Worker)
-        };
-        let is_own = node.domain.is_none() && core.index() < node.cores.len();
-        match is_own && core != CoreId::BOOT && only_works() {
-            true => Ok(Choice::of(node, core)),
+        match self.may_have_image(core) {
+            true => Ok(Choice::of(self.node(), core)),
             false => Err(ImageRefused::Stays),
         }
     }

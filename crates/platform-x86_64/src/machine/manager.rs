@@ -152,6 +152,11 @@ impl Manager for NodeManager {
         images::name(self.node, core)
     }
 
+    fn may_have_image(&self, core: CoreId) -> bool {
+        let is_own = self.node.domain.is_none() && core.index() < self.node.cores.len();
+        is_own && core != CoreId::BOOT
+    }
+
     fn load_image(&self, core: CoreId, file: u64) -> Result<u64, ImageRefused> {
         match self.choice(core)?.load_as(file) {
             true => Ok(file),
