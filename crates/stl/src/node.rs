@@ -218,8 +218,7 @@ pub trait Node {
     /// `NotFound` (no such core), `Invalid` (it is not away).
     fn assign_core(&self, core: CoreId, roles: RoleSet) -> NodeFuture<()>;
 
-    /// The kernel image that a core begins with, by its name; zero: the one that the node was
-    /// started with. The core that manages the node knows it.
+    /// The image that a core begins with, by its name; zero: the node's. Its manager knows it.
     fn image_of(&self, _core: CoreId) -> u64 {
         0
     }
@@ -230,9 +229,8 @@ pub trait Node {
     }
 
     /// Has a core run another kernel image from its next incarnation on: the file that was handed
-    /// to the node under this name, all of which is read. Gives the image's name. If the core
-    /// fails within ten seconds from then, it runs its former image again. On the core that manages
-    /// the node alone.
+    /// to the node under this name, all of which is read. Gives the image's name. A core that fails
+    /// within ten seconds from then has its former image again. On the node's manager alone.
     fn load_image(&self, _core: CoreId, _file: u64) -> Result<u64, ImageRefused> {
         Err(ImageRefused::Stays)
     }
@@ -244,8 +242,7 @@ pub trait Node {
     /// core, where images come so and not as files: the bytes from `at` on, each piece in its turn,
     /// in whole words of 64 bits. The first begins with the image's
     /// [head](nile_abi::IMAGE_HEAD). The name of what has come whole is its
-    /// [digest](nile_abi::ImageDigest). `NoFile` if this is not the next piece. On the core that
-    /// manages the node alone.
+    /// [digest](nile_abi::ImageDigest). `NoFile`: it is not the next piece. On the manager alone.
     fn take_image(
         &self,
         _core: CoreId,
