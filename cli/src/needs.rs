@@ -84,6 +84,10 @@ pub enum Need {
     Reference,
     /// The program that a Linux guest runs.
     Guest,
+    /// The program that speaks to a node's network, and stands in its place on Linux.
+    NetPeer,
+    /// iperf3, which measures a network.
+    Iperf3,
 }
 
 impl Need {
@@ -107,6 +111,8 @@ impl Need {
             Need::Benches => "benches",
             Need::Reference => "reference",
             Need::Guest => "guest",
+            Need::NetPeer => "net-peer",
+            Need::Iperf3 => "iperf3",
         }
     }
 }

@@ -2,9 +2,11 @@
 //! their own, so that this command does not carry their peers; it takes the names to run and
 //! sends each result as a report (see [`serial`](nile_cli::serial)). Here the results become one
 //! table or one document. Whole other systems are [`peers`] of another kind, [`paper`] is an
-//! experiment with them, [`linux`] is one in a guest, and [`stream`] is one with edges that come.
+//! experiment with them, [`linux`] is one in a guest, [`stream`] is one with edges that come, and
+//! [`net`] is one of the network.
 
 pub mod linux;
+pub mod net;
 pub mod paper;
 pub mod peers;
 mod python;
@@ -66,6 +68,7 @@ pub fn run(options: &Bench) -> Result<(), Failure> {
         Some(Beside::Paper(options)) => return paper::run(options),
         Some(Beside::Linux(options)) => return linux::run(options),
         Some(Beside::Stream(options)) => return stream::run(options),
+        Some(Beside::Net(options)) => return net::run(options),
         None => {}
     }
     let record = Record::of(&options.recorded, "bench")?;

@@ -19,6 +19,7 @@ pub fn of(command: &Command) -> Result<Vec<Need>, Failure> {
             Some(Beside::Paper(options)) => bench::paper::needs(options)?,
             Some(Beside::Linux(options)) => bench::linux::needs(options)?,
             Some(Beside::Stream(options)) => bench::stream::needs(options)?,
+            Some(Beside::Net(options)) => bench::net::needs(options)?,
             None => {
                 let mut needs = vec![
                     Need::Qemu,

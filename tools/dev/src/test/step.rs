@@ -59,3 +59,19 @@ pub const LONG: Step = Step { limit_seconds: 1800, long: true, ..STEP };
 
 /// The environment of what takes long: its commands run the programs that users run.
 pub const RELEASE: &[(&str, &str)] = &[("NILE_PROFILE", "release")];
+
+/// One that mostly waits.
+pub const fn waits(name: &'static str, what: &'static str, command: &'static str) -> Step {
+    Step { name, what, command, lane: Lane::Waits, ..STEP }
+}
+
+/// The tests of what is written in Python.
+pub const fn python_tests(name: &'static str, what: &'static str, command: &'static str) -> Step {
+    Step { needs: &[Need::Python], limit_seconds: 120, ..waits(name, what, command) }
+}
+
+/// What `bench net` has its traffic in.
+pub const NAMESPACES: Tool = Tool {
+    probe: &["unshare", "--net", "--", "ip", "tuntap", "add", "probe", "mode", "tap"],
+    missing: "this user may make no network namespace with a TAP",
+};

@@ -2,7 +2,7 @@
 
 use nile_cli::needs::Need;
 
-use super::step::{LONG, Lane, RELEASE, STEP, Step, Tool};
+use super::step::{LONG, Lane, NAMESPACES, RELEASE, STEP, Step, Tool, python_tests, waits};
 
 /// Every step. The quick ones come first, so that a plain mistake is told early.
 ///
@@ -39,7 +39,7 @@ pub const STEPS: &[Step] = &[
         // The other programs have no tests and are many. Nor has the kernel in the simulator, which
         // takes longer to compile than all others.
         command: "cargo test --no-fail-fast --workspace --exclude nile-bare* --exclude nile-sim \
-                  --lib --bin nile-dev --bin nile-benches",
+                  --lib --bin nile-dev --bin nile-benches --bin nile-net-peer",
         ..STEP
     },
     Step {
@@ -73,13 +73,11 @@ pub const STEPS: &[Step] = &[
         environment: &[("RUSTFLAGS", "--cfg loom")],
         ..STEP
     },
-    Step {
-        name: "bad-input",
-        what: "wrong requests end with status 2 and start nothing",
-        command: "cargo test --test command -- bad_input:: launcher::",
-        lane: Lane::Waits,
-        ..STEP
-    },
+    waits(
+        "bad-input",
+        "wrong requests end with status 2 and start nothing",
+        "cargo test --test command -- bad_input:: launcher::",
+    ),
     Step {
         name: "interrupt",
         what: "however a command ends, its node ends with it",
@@ -88,13 +86,7 @@ pub const STEPS: &[Step] = &[
         lane: Lane::Waits,
         ..STEP
     },
-    Step {
-        name: "switch",
-        what: "the virtual switch as a process",
-        command: "cargo test --test command switch::",
-        lane: Lane::Waits,
-        ..STEP
-    },
+    waits("switch", "the virtual switch as a process", "cargo test --test command switch::"),
     Step {
         name: "dissector",
         what: "tshark shows every field of every frame",
@@ -103,15 +95,11 @@ pub const STEPS: &[Step] = &[
         lane: Lane::Waits,
         ..STEP
     },
-    Step {
-        name: "peers",
-        what: "what runs NileOS's peers, and the judge of its targets",
-        command: "python3 -m unittest discover --start benches/peers/tests",
-        needs: &[Need::Python],
-        limit_seconds: 120,
-        lane: Lane::Waits,
-        ..STEP
-    },
+    python_tests(
+        "peers",
+        "what runs NileOS's peers, and the judge of its targets",
+        "python3 -m unittest discover --start benches/peers/tests",
+    ),
     Step {
         name: "peers-quick",
         what: "a little is sorted beside those peers that need no Java",
@@ -137,15 +125,11 @@ pub const STEPS: &[Step] = &[
         lane: Lane::Waits,
         ..STEP
     },
-    Step {
-        name: "linux",
-        what: "what runs guests beside each other, and the judge of its targets",
-        command: "python3 -m unittest discover --start benches/linux/tests",
-        needs: &[Need::Python],
-        limit_seconds: 120,
-        lane: Lane::Waits,
-        ..STEP
-    },
+    python_tests(
+        "linux",
+        "what runs guests beside each other, and the judge of its targets",
+        "python3 -m unittest discover --start benches/linux/tests",
+    ),
     Step {
         name: "linux-quick",
         what: "a little is sorted by a NileOS guest and by a Linux guest",
@@ -162,15 +146,11 @@ pub const STEPS: &[Step] = &[
         long: true,
         ..STEP
     },
-    Step {
-        name: "stream",
-        what: "what measures streaming graphs beside each other, and the judge of its targets",
-        command: "python3 -m unittest discover --start benches/stream/tests",
-        needs: &[Need::Python],
-        limit_seconds: 120,
-        lane: Lane::Waits,
-        ..STEP
-    },
+    python_tests(
+        "stream",
+        "what measures streaming graphs beside each other, and the judge of its targets",
+        "python3 -m unittest discover --start benches/stream/tests",
+    ),
     Step {
         name: "stream-quick",
         what: "a small graph is fed to NileOS and to a loop in scipy; ranks of both are right",
@@ -179,90 +159,72 @@ pub const STEPS: &[Step] = &[
         lane: Lane::Waits,
         ..STEP
     },
+    python_tests(
+        "net",
+        "what measures a node's network beside Linux's, and the judge of its targets",
+        "python3 -m unittest discover --start benches/net/tests",
+    ),
     Step {
-        name: "sim-calls",
-        what: "calls at most once, on a failing network",
-        command: "./nile sim calls --runs 50",
+        name: "net-quick",
+        what: "downloads, echoes and streams of a node's network: no byte of them is wrong",
+        command: "./nile bench net --quick",
+        needs: &[Need::Python],
         lane: Lane::Waits,
+        tool: Some(NAMESPACES),
         ..STEP
     },
-    Step {
-        name: "sim-bulk",
-        what: "goodput of one and of twenty senders",
-        command: "./nile sim bulk --senders 20",
-        lane: Lane::Waits,
-        ..STEP
-    },
-    Step {
-        name: "sim-gossip",
-        what: "membership and directories of 1,000 nodes",
-        command: "./nile sim gossip --nodes 1000",
-        lane: Lane::Waits,
-        ..STEP
-    },
-    Step {
-        name: "sim-jobs",
-        what: "a job whose nodes, cores and masters are killed, 5,000 seeds",
-        command: "./nile sim jobs --runs 5000",
-        lane: Lane::Waits,
-        ..STEP
-    },
-    Step {
-        name: "sim-names",
-        what: "one history for each name, whatever keepers and disks are lost, 4,000 seeds",
-        command: "./nile sim names --runs 4000",
-        lane: Lane::Waits,
-        ..STEP
-    },
-    Step {
-        name: "sim-disks",
-        what: "three nodes, one of which has a bad disk of any kind, 1,000 seeds",
-        command: "./nile sim disks --runs 1000",
-        lane: Lane::Waits,
-        ..STEP
-    },
-    Step {
-        name: "sim-policies",
-        what: "scheduling policies, hostile ones too, bound to others at any moment, 1,000 seeds",
-        command: "./nile sim policies --runs 1000",
-        lane: Lane::Waits,
-        ..STEP
-    },
-    Step {
-        name: "sim-domains",
-        what: "domains that change hands while they and their supervisor die, 200 seeds",
-        command: "./nile sim domains --runs 200",
-        lane: Lane::Waits,
-        ..STEP
-    },
-    Step {
-        name: "sim-roles",
-        what: "roles that follow a day's work, beside static ones and a clairvoyant",
-        command: "./nile sim roles",
-        lane: Lane::Waits,
-        ..STEP
-    },
-    Step {
-        name: "sim-shifting",
-        what: "cores that leave, come and change roles and images at any moment, 100 seeds",
-        command: "./nile sim shifting --runs 100",
-        lane: Lane::Waits,
-        ..STEP
-    },
-    Step {
-        name: "sim-terasort",
-        what: "whole jobs on nodes that are killed or cut off in every phase, 48 seeds",
-        command: "./nile sim terasort --runs 48",
-        lane: Lane::Waits,
-        ..STEP
-    },
-    Step {
-        name: "sim-terasort-64",
-        what: "TeraSort on 64 nodes of 4 cores, two of which are killed",
-        command: "./nile sim terasort --nodes 64 --seed 6",
-        lane: Lane::Waits,
-        ..STEP
-    },
+    waits("sim-calls", "calls at most once, on a failing network", "./nile sim calls --runs 50"),
+    waits("sim-bulk", "goodput of one and of twenty senders", "./nile sim bulk --senders 20"),
+    waits(
+        "sim-gossip",
+        "membership and directories of 1,000 nodes",
+        "./nile sim gossip --nodes 1000",
+    ),
+    waits(
+        "sim-jobs",
+        "a job whose nodes, cores and masters are killed, 5,000 seeds",
+        "./nile sim jobs --runs 5000",
+    ),
+    waits(
+        "sim-names",
+        "one history for each name, whatever keepers and disks are lost, 4,000 seeds",
+        "./nile sim names --runs 4000",
+    ),
+    waits(
+        "sim-disks",
+        "three nodes, one of which has a bad disk of any kind, 1,000 seeds",
+        "./nile sim disks --runs 1000",
+    ),
+    waits(
+        "sim-policies",
+        "scheduling policies, hostile ones too, bound to others at any moment, 1,000 seeds",
+        "./nile sim policies --runs 1000",
+    ),
+    waits(
+        "sim-domains",
+        "domains that change hands while they and their supervisor die, 200 seeds",
+        "./nile sim domains --runs 200",
+    ),
+    waits(
+        "sim-roles",
+        "roles that follow a day's work, beside static ones and a clairvoyant",
+        "./nile sim roles",
+    ),
+    waits(
+        "sim-shifting",
+        "cores that leave, come and change roles and images at any moment, 100 seeds",
+        "./nile sim shifting --runs 100",
+    ),
+    waits(
+        "sim-terasort",
+        "whole jobs on nodes that are killed or cut off in every phase, 48 seeds",
+        "./nile sim terasort --runs 48",
+    ),
+    waits(
+        "sim-terasort-64",
+        "TeraSort on 64 nodes of 4 cores, two of which are killed",
+        "./nile sim terasort --nodes 64 --seed 6",
+    ),
     Step {
         name: "cluster",
         what: "clusters hosted, in QEMU and mixed, used and under attack",
@@ -404,6 +366,14 @@ pub const STEPS: &[Step] = &[
         what: "ranks that are late on purpose are found to be",
         command: "./nile bench stream --quick --control --only nileos,scipy",
         needs: &[Need::Python],
+        ..LONG
+    },
+    Step {
+        name: "net-control",
+        what: "a node's network that is hindered on purpose is found to be",
+        command: "./nile bench net --quick --control",
+        needs: &[Need::Python],
+        tool: Some(NAMESPACES),
         ..LONG
     },
     Step {
