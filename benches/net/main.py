@@ -20,7 +20,7 @@ from net.document import document, recorded, text
 from net.system import Bench
 
 # Seconds of a stream, and restarts in a turn.
-USUAL, QUICK = (3.0, 100), (1.0, 5)
+USUAL, QUICK = (3.0, 40), (1.0, 4)
 
 # What a node with its disk and a download take.
 DISK, MEMORY = 1 << 29, 1 << 30

@@ -3,17 +3,20 @@ CPU seconds of both sides."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from harness.install import say
 from harness.order import rotated
 from harness.processes import CommandFailed
 from net.spaces import LINUX, NODE, address
-from net.system import Bench, Cpu, linux, node
+from net.system import APART, Bench, Cpu, Places, at, node
 
 # Connections that are open while a server is replaced.
 CONNECTIONS = 100
+
+# A package with a network of its own.
+IPERF: Places = {"iperf": "n1.c3"}
+ECHO: Places = {"echo": "n1.c3"}
 
 # Rules, none of which is about what is measured.
 RULES = 1000
@@ -76,6 +79,7 @@ def entries(rows: Sequence[str]) -> list[Entry]:
 
 def restart(task: Task) -> tuple[Figures, Cpu]:
     """A download while `net`, which has the connection, is ended and begins anew."""
+    task.bench.place(APART)
     command = (task.bench.nile, "servers", "restart", "net")
     words = (node(80), "/data/bulk", task.bench.content, str(task.faults))
     said, cpu = task.bench.client("node", task.bench.peer, "download", *words, *command)
@@ -84,6 +88,7 @@ def restart(task: Task) -> tuple[Figures, Cpu]:
 
 def replace(task: Task) -> tuple[Figures, Cpu]:
     """Echoes on many connections while `net`, which has them, is replaced by another file of it."""
+    task.bench.place(APART)
     command = (task.bench.nile, "servers", "replace", "net", "net")
     words = (node(7), str(CONNECTIONS), str(task.faults))
     said, cpu = task.bench.client("node", task.bench.peer, "echoes", *words, *command)
@@ -99,15 +104,26 @@ def gaps(said: Any) -> Figures:
     }
 
 
-def bulk(of: str, *more: str) -> Measure:
+def of_node(places: Places, measure: Callable[..., tuple[Figures, Cpu]], *more: Any) -> Measure:
+    """A measurement of a node whose packages run there."""
+
+    def measured(task: Task) -> tuple[Figures, Cpu]:
+        task.bench.place(places)
+        return measure(task, "node", *more)
+
+    return measured
+
+
+def of_linux(measure: Callable[..., tuple[Figures, Cpu]], *more: Any) -> Measure:
+    """A measurement of Linux."""
+    return lambda task: measure(task, "linux", *more)
+
+
+def stream(task: Task, of: str, *more: str, control: bool = True) -> tuple[Figures, Cpu]:
     """A stream of iperf3's: from the client, or, with `--reverse`, to it."""
     to = NODE if of == "node" else address(LINUX)
-    return lambda task: stream(task, of, to, more)
-
-
-def stream(task: Task, of: str, to: str, more: Sequence[str]) -> tuple[Figures, Cpu]:
     words = ("iperf3", "--json", "--client", to, "--time", f"{task.seconds:.0f}", *more)
-    said, cpu = task.bench.client(of, *words)
+    said, cpu = task.bench.client(of, *words, control=control)
     received = said["end"]["sum_received"]
     # Of CPU, as seconds for each gigabyte.
     gigabytes = max(received["bytes"] / 1e9, 1e-9)
@@ -117,59 +133,67 @@ def stream(task: Task, of: str, to: str, more: Sequence[str]) -> tuple[Figures, 
     }, cpu
 
 
-def plain(*more: str) -> Measure:
+def frames(task: Task, of: str, *more: str) -> tuple[Figures, Cpu]:
     """The same by Linux whose segments are no longer than a frame, as those of a node are."""
-
-    def measure(task: Task) -> tuple[Figures, Cpu]:
-        task.bench.spaces.offloads(False)
-        try:
-            return stream(task, "linux", address(LINUX), more)
-        finally:
-            task.bench.spaces.offloads(True)
-
-    return measure
+    task.bench.spaces.offloads(False)
+    try:
+        return stream(task, of, *more)
+    finally:
+        task.bench.spaces.offloads(True)
 
 
-def rtt(of: str, to: str, *more: str) -> Measure:
+def rtt(task: Task, of: str, port: int, *more: str) -> tuple[Figures, Cpu]:
     """A message there and back."""
-
-    def measure(task: Task) -> tuple[Figures, Cpu]:
-        words: tuple[str | Path, ...] = (task.bench.peer, "rtt", to, str(task.seconds), *more)
-        said, cpu = task.bench.client(of, *words)
-        return {"half_us": said["half_us"], "p99_us": said["p99_us"]}, cpu
-
-    return measure
+    words = ("rtt", at(of, port), str(task.seconds), *more)
+    said, cpu = task.bench.client(of, task.bench.peer, *words)
+    return {"half_us": said["half_us"], "p99_us": said["p99_us"]}, cpu
 
 
-def connects(of: str, to: str) -> Measure:
+def connects(task: Task, of: str) -> tuple[Figures, Cpu]:
     """A connection for each message."""
+    said, cpu = task.bench.client(
+        of, task.bench.peer, "connects", at(of, 7), str(task.seconds)
+    )
+    return {"per_second": said["per_second"], "half_us": said["half_us"]}, cpu
 
-    def measure(task: Task) -> tuple[Figures, Cpu]:
-        words = (task.bench.peer, "connects", to, str(task.seconds))
-        said, cpu = task.bench.client(of, *words)
-        return {"per_second": said["per_second"], "p99_us": said["p99_us"]}, cpu
 
-    return measure
+def filtered(task: Task, rules: int) -> tuple[Figures, Cpu]:
+    """A stream to the client through a packet filter with so many rules before the one that lets it
+    go on. As the control it is those rules that hinder."""
+    task.bench.place(IPERF)
+    others = [f"deny in from 198.18.{it // 250}.{it % 250}" for it in range(rules)]
+    file = task.bench.content.with_name("rules")
+    file.write_text("\n".join([*others, "allow in", "allow out"]) + "\n")
+    task.bench.ask("net", "filter", "n1", "set", file)
+    return stream(task, "node", "--reverse", control=rules > 0)
 
 
 ROWS: dict[str, dict[str, Measure]] = {
     "restart": {"NileOS": restart},
     "replace": {"NileOS": replace},
     "bulk": {
-        "NileOS receives": bulk("node"),
-        "NileOS sends": bulk("node", "--reverse"),
-        "Linux receives": bulk("linux"),
-        "Linux sends": bulk("linux", "--reverse"),
-        "Linux receives frames": plain(),
-        "Linux sends frames": plain("--reverse"),
+        "NileOS receives": of_node(IPERF, stream),
+        "NileOS sends": of_node(IPERF, stream, "--reverse"),
+        "NileOS, net apart, receives": of_node(APART, stream),
+        "NileOS, net apart, sends": of_node(APART, stream, "--reverse"),
+        "Linux receives": of_linux(stream),
+        "Linux sends": of_linux(stream, "--reverse"),
+        "Linux receives frames": of_linux(frames),
+        "Linux sends frames": of_linux(frames, "--reverse"),
     },
     "rtt": {
-        "NileOS": rtt("node", node(7)),
-        "Linux sleeps": rtt("linux", linux(7)),
-        "Linux polls": rtt("linux", linux(8), "spin"),
+        "NileOS": of_node(ECHO, rtt, 7),
+        "NileOS, net apart": of_node(APART, rtt, 7),
+        "Linux sleeps": of_linux(rtt, 7),
+        "Linux polls": of_linux(rtt, 8, "spin"),
     },
     "connections": {
-        "NileOS": connects("node", node(7)),
-        "Linux": connects("linux", linux(7)),
+        "NileOS": of_node(ECHO, connects),
+        "NileOS, net apart": of_node(APART, connects),
+        "Linux": of_linux(connects),
+    },
+    "filter": {
+        "NileOS": lambda task: filtered(task, 0),
+        "NileOS with rules": lambda task: filtered(task, RULES),
     },
 }

@@ -4,10 +4,9 @@ another one, where there are two."""
 import json
 import os
 import resource
-import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,9 +24,13 @@ CLIENT_SECONDS = 300
 # As the control, the node's workers stand still for so long, and then go on for so long.
 HINDERED_SECONDS = (0.06, 0.02)
 
-# What is downloaded, and what packages there are: `net` has the network of all others.
+# What is downloaded.
 BULK_BYTES = 32 << 20
-PACKAGES = ("net", "web", "echo", "iperf")
+
+# Where packages run: servers with the network of `net`, which has a core for itself, or one with a
+# network of its own.
+Places = Mapping[str, str]
+APART: Places = {"net": "n1.c2", "web": "n1.c3", "echo": "n1.c3", "iperf": "n1.c3"}
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -68,6 +71,7 @@ class Bench:
         self.control = control
         self.content = work / "bulk"
         self.servers: list[int] = []
+        self.places: Places = {}
         self.is_up = False
 
     def begin(self) -> None:
@@ -87,10 +91,20 @@ class Bench:
         self.do(self.spaces.peer.words(*pinned(1), *up))
         self.content.write_bytes(os.urandom(BULK_BYTES))
         self.ask("put", self.content, "bulk")
-        for name in PACKAGES:
-            self.ask("package", "start", name, "--on", "n1.c3", "--share")
+
+    def place(self, places: Places) -> None:
+        """Has these packages run there, and no others."""
+        if self.places == places:
+            return
+        for name in self.places:
+            self.ask("package", "stop", name)
+        self.places = {}
+        for name, core in places.items():
+            self.ask("package", "start", name, "--on", core, "--share")
+            self.places = {**self.places, name: core}
         patience = time.monotonic() + LIMIT_SECONDS
-        while len(json.loads(self.ask("net", "list", "--json"))["listeners"]) < 3:
+        servers = len(places) - ("net" in places)
+        while len(json.loads(self.ask("net", "list", "--json"))["listeners"]) < servers:
             if time.monotonic() > patience:
                 raise CommandFailed("the packages do not listen")
             time.sleep(0.1)
@@ -167,10 +181,6 @@ def node(port: int) -> str:
     return f"{NODE}:{port}"
 
 
-def linux(port: int) -> str:
-    return f"{address(LINUX)}:{port}"
-
-
-def version(words: list[str | Path]) -> str:
-    said = subprocess.run(words, capture_output=True, text=True, check=True)
-    return said.stdout.splitlines()[0].strip()
+def at(of: str, port: int) -> str:
+    """A port of the node, or of Linux."""
+    return node(port) if of == "node" else f"{address(LINUX)}:{port}"

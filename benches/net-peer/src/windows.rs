@@ -11,8 +11,12 @@ use serde_json::{Value, json};
 use crate::spread::part;
 use crate::{Outcome, PATIENCE};
 
-/// How long after the command a window ends, and how long it is quiet before the next one.
+/// How long after the command a window ends.
 const SETTLES: Duration = Duration::from_millis(50);
+
+/// How long after a command the next one may run: a server that has not lived for a second waits
+/// before it begins anew, each time longer.
+const SPACED: Duration = Duration::from_millis(1200);
 
 /// How long a command may take.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -83,6 +87,7 @@ pub fn run(arrivals: &Arrivals, times: usize, command: &[&str]) -> Outcome<Value
     let mut lasts = SETTLES;
     let (begun, before) = (Instant::now(), arrivals.gap().count);
     for _ in 0..times {
+        thread::sleep(SPACED.saturating_sub(lasts));
         arrivals.begin();
         thread::sleep(lasts);
         quiet.push(arrivals.finish()?);
