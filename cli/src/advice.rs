@@ -9,7 +9,7 @@ use crate::cluster::folder::Folder;
 /// The variable in which the launcher says how it was called.
 const CALLED: &str = "NILE_CALLED";
 
-/// `nile VERB OPERANDS` for the cluster that `which` names.
+/// `nile VERB OPERANDS`, whose verb may have several words, for the cluster that `which` names.
 pub fn named(which: &Which, verb: &str, operands: &[&str]) -> String {
     written(verb, which.cluster.as_deref(), operands)
 }
@@ -23,7 +23,8 @@ pub fn on(folder: &Folder, verb: &str, operands: &[&str]) -> String {
 
 fn written(verb: &str, cluster: Option<&str>, operands: &[&str]) -> String {
     let called = env::var(CALLED).unwrap_or_else(|_| "nile".into());
-    let mut words = vec![called.as_str(), verb];
+    let mut words = vec![called.as_str()];
+    words.extend(verb.split(' '));
     words.extend(cluster.into_iter().flat_map(|name| ["--cluster", name]));
     // What begins like an option is none.
     words.extend(operands.iter().any(|it| it.starts_with('-')).then_some("--"));
@@ -57,5 +58,7 @@ mod tests {
         assert!(named(&Which::default(), "rm", &["-x"]).ends_with(" rm -- -x"));
         let which = Which { cluster: Some("one".into()) };
         assert!(named(&which, "down", &[]).ends_with(" down --cluster one"));
+        let destroy = named(&which, "domain destroy", &["web"]);
+        assert!(destroy.ends_with(" domain destroy --cluster one web"), "{destroy}");
     }
 }

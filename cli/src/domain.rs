@@ -1,14 +1,14 @@
 //! `nile domain`: nodes on parts of a machine. What each has, the ledger says.
 //!
 //! * [`args`]: what can be said; [`ledger`]: the ledger's file; [`carry`]: what a command does on a
-//!   hosted machine; [`cores`] and [`memory`]: which cores and how much memory a domain uses there;
-//!   [`pc`]: what it does on a PC; `show`: what is said of domains; `attack`: what the guard of a
-//!   PC is for.
+//!   hosted machine; [`cores`], [`memory`] and [`disks`]: what a domain uses there; [`pc`]: what a
+//!   command does on a PC; `show`: what is said of domains; `attack`: what a guard is for.
 
 pub mod args;
 pub mod attack;
 pub mod carry;
 pub mod cores;
+pub mod disks;
 pub mod ledger;
 pub mod memory;
 pub mod pc;
@@ -20,8 +20,9 @@ use nile_abi::{Role, RoleSet};
 use nile_domain::{Command, Create, Holding, Limits, Name, Resize, UNIT};
 use serde_json::json;
 
-use crate::cluster::args::{Logs, Said};
-use crate::cluster::{logs, node};
+use crate::cluster::args::{Logs, Place, Said};
+use crate::cluster::folder::Disk;
+use crate::cluster::{fault, logs, node, process};
 use crate::failure::Failure;
 use crate::size::Bytes;
 use crate::{boot, config};
@@ -39,6 +40,8 @@ pub fn run(options: &Domain) -> Result<(), Failure> {
             min_cores,
             max_cores,
             max_memory,
+            disk,
+            disks,
             priority,
             no_guard,
             dry_run,
@@ -48,7 +51,9 @@ pub fn run(options: &Domain) -> Result<(), Failure> {
             let most = max_cores.unwrap_or(*cores);
             let units = (1, units(max_memory.unwrap_or(*memory))?);
             let limits = Limits { cores: (least, most), units, priority: *priority };
-            create(*name, *cores, *memory, limits, !no_guard, *dry_run, options)
+            let wanted = Create { name: *name, cores: *cores, units: 0, limits, device: None };
+            let disk = disk.map(|Bytes(bytes)| Disk::passing(bytes, *disks));
+            create(wanted, *memory, disk, !no_guard, *dry_run, options)
         }
         DomainAction::List(options) => {
             let (folder, record) = carry::folder_with_supervisor(&options.which)?;
@@ -81,6 +86,7 @@ pub fn run(options: &Domain) -> Result<(), Failure> {
                 let document = json!({ "destroyed": name.as_str() });
                 return said(options, &document, &format!("destroyed: {name}"));
             }
+            disks::let_go(&folder, &record, &options.which, *name, *force)?;
             begin(options)?.carry_out(&Command::Destroy { name: *name, force: *force })?;
             said(options, &json!({ "destroyed": name.as_str() }), &format!("destroyed: {name}"))
         }
@@ -118,20 +124,23 @@ fn said(options: &Options, document: &serde_json::Value, line: &str) -> Result<(
 }
 
 fn create(
-    name: Name,
-    cores: u16,
+    mut create: Create,
     memory: Bytes,
-    limits: Limits,
+    disk: Option<Disk>,
     is_guarded: bool,
     dry_run: bool,
     options: &Options,
 ) -> Result<(), Failure> {
-    let units = units(memory)?;
+    let Create { name, limits, .. } = create;
+    create.units = units(memory)?;
     boot::check_memory(memory)?;
     let (folder, record) = carry::folder_with_supervisor(&options.which)?;
     let is_pc = pc::is_one(&record);
     if !is_pc && !is_guarded {
         return Err(Failure::request("--no-guard: a hosted domain has no guard but Linux"));
+    }
+    if is_pc && disk.is_some() {
+        return Err(Failure::request("--disk: a domain of a PC has no disks"));
     }
     if !dry_run && !is_pc {
         node::hosted(false)?;
@@ -143,7 +152,6 @@ fn create(
         check_bounds(&roles, limits.cores)?;
     }
     Failure::at_signals()?;
-    let create = Create { name, cores, units, limits, device: None };
     if is_pc {
         let made = pc::create(&folder, &create, is_guarded, dry_run)?;
         return match dry_run {
@@ -153,6 +161,7 @@ fn create(
     }
     let command = Command::Create(create);
     let mut carrier = Carrier::begin(folder.clone())?;
+    carrier.give_disk(disk);
     let plan = carrier.plan(&command)?;
     if dry_run {
         let cores: Vec<u16> = plan.cores.iter().map(|(core, _)| *core).collect();
@@ -188,21 +197,22 @@ fn would_be(
     said(options, &document, &format!("{name} would be {node}, with cores {cores} and {memory}"))
 }
 
-/// Ends a domain and makes it anew.
+/// Ends a domain and makes it anew. A hosted one stays in its place, with its disks.
 fn restart(name: Name, force: bool, options: &Options) -> Result<(), Failure> {
     let (folder, record) = carry::folder_with_supervisor(&options.which)?;
-    let (again, is_guarded) = if pc::is_one(&record) {
-        pc::wanted(&folder, name)?
-    } else {
-        let again = carry::wanted(&ledger::open(&folder)?, name)?;
-        begin(options)?.carry_out(&Command::Destroy { name, force })?;
-        (again, true)
-    };
-    if pc::is_one(&record) {
-        pc::destroy(&folder, name, force)?;
+    if !pc::is_one(&record) {
+        Failure::at_signals()?;
+        let node = record.domain(name.as_str())?;
+        if !force {
+            process::end(folder.path(), |part| part == node.name(), carry::STOP);
+        }
+        fault::restart(&folder, Place { node: node.node(), core: None })?;
+        return show(name, options);
     }
-    let Create { cores, units, limits, .. } = again;
-    create(name, cores, show::memory(units), limits, is_guarded, false, options)
+    let (again, is_guarded) = pc::wanted(&folder, name)?;
+    pc::destroy(&folder, name, force)?;
+    let memory = show::memory(again.units);
+    create(again, memory, None, is_guarded, false, options)
 }
 
 /// Refuses a range of cores that a configuration which says roles does not allow: a core that comes

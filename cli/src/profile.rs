@@ -217,7 +217,7 @@ impl Seen {
         let core = |(node, core, roles)| Core { node, core, roles };
         self.cores = place.cores().into_iter().map(core).collect();
         self.cores.sort_by_key(|it| (it.node, it.core));
-        let times = Service::open(&mut place.stores)?.timeline(done.job)?;
+        let times = Service::open(&mut place.stores, &place.on)?.timeline(done.job)?;
         // The node's clock and this one's need not go alike.
         let free = self.jobs.last().map_or(Duration::ZERO, |it| it.begun + it.times.until);
         let begun = (done.begun - first).max(free);

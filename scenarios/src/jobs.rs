@@ -240,6 +240,7 @@ fn job(wanted: Wanted) -> Job {
         conserves: true,
         task_timeout: None,
         share: Share::default(),
+        on: Vec::new(),
     }
 }
 

@@ -110,14 +110,15 @@ impl Cluster {
         Ok(())
     }
 
-    /// Looks who is there, until there are so many worker cores or it has taken [`COMING`]: one
-    /// that has just come back may be known to whoever asks for it before it is known here.
-    pub async fn look_for(&self, workers: usize) -> CallResult<()> {
+    /// Looks who is there, until there are so many worker cores [on](Cluster::workers_on) these
+    /// nodes or it has taken [`COMING`]: one that has just come back may be known to whoever asks
+    /// for it before it is known here.
+    pub async fn look_for(&self, workers: usize, on: &[NodeId]) -> CallResult<()> {
         let host = self.stl.host();
         let end = host.now() + COMING;
         loop {
             self.look().await?;
-            if self.workers().len() >= workers || host.now() >= end {
+            if self.workers_on(on).len() >= workers || host.now() >= end {
                 return Ok(());
             }
             host.pause(BETWEEN).await;
@@ -138,6 +139,13 @@ impl Cluster {
         let has_disk = |node| seen.disks.iter().any(|(at, usable)| at.node == node && *usable);
         let usable = seen.workers.iter().filter(|(at, _)| has_disk(at.node));
         usable.map(|(_, line)| line.id).collect()
+    }
+
+    /// Those of them that are on these nodes; without any, all.
+    pub fn workers_on(&self, nodes: &[NodeId]) -> Vec<WorkerId> {
+        let mut workers = self.workers();
+        workers.retain(|it| nodes.is_empty() || nodes.contains(&it.node));
+        workers
     }
 
     /// The way to a worker core, if it is still there in this incarnation.

@@ -35,6 +35,7 @@ impl Board {
         samples: Vec<Vec<u8>>,
     ) {
         let (mut asked, mut failures) = (0, 0);
+        let on = hosted.with(|record| record.job.on.clone());
         let patience = match hosted.with(|record| record.job.task_timeout) {
             None => FOR_EVER,
             Some(seconds) => Duration::from_secs(seconds.into()) + LATER,
@@ -47,7 +48,7 @@ impl Board {
             if !is_wanted() {
                 return;
             }
-            let cutters = cutters(&hosted.samplers.borrow(), self.cluster.workers());
+            let cutters = cutters(&hosted.samplers.borrow(), self.cluster.workers_on(&on));
             if let Some(worker) = cutters.get(asked % cutters.len().max(1)) {
                 asked += 1;
                 match self.cut_by(hosted.id, *worker, &samples, patience).await {

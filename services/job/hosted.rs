@@ -176,16 +176,16 @@ impl Hosted {
     /// Tells the machines what has changed in the cluster since the last time.
     pub fn feed(&self, now: Instant, cluster: &Cluster) {
         let told = &mut *self.told.borrow_mut();
-        let (nodes, keepers) = self.with(|record| {
+        let (nodes, keepers, on) = self.with(|record| {
             let holders = record.splits.iter().flat_map(|split| split.nodes.iter());
             let nodes: SortedSet<NodeId> = holders.copied().collect();
-            (nodes, record.job.keepers.clone())
+            (nodes, record.job.keepers.clone(), record.job.on.clone())
         });
         for node in keepers.into_iter().filter(|node| cluster.is_dead(*node)) {
             self.keeper.borrow_mut().is_dead(now, node);
         }
         let Some(master) = &mut *self.master.borrow_mut() else { return };
-        let workers: SortedSet<WorkerId> = cluster.workers().into_iter().collect();
+        let workers: SortedSet<WorkerId> = cluster.workers_on(&on).into_iter().collect();
         let all = nodes.into_iter().chain(workers.iter().map(|worker| worker.node));
         let dead: SortedSet<NodeId> = all.filter(|node| cluster.is_dead(*node)).collect();
         for worker in told.workers.difference(&workers) {

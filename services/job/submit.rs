@@ -66,9 +66,10 @@ impl Board {
             let message = if self.is_loaded() { "too many jobs run" } else { "it has just begun" };
             return Err(CallError::new(Status::Busy, format!("{message}: try again")));
         }
-        self.cluster.look_for(request.reducers as usize).await?;
+        let on: Vec<NodeId> = request.on.iter().map(|node| NodeId(*node)).collect();
+        self.cluster.look_for(request.reducers as usize, &on).await?;
         self.check_output(&request.output, &catalogue).await?;
-        let (input, splits) = self.cut_input(&request, &catalogue).await?;
+        let (input, splits) = self.cut_input(&request, &on, &catalogue).await?;
         let named = self.look_up(&request.package).await?;
         let package = match catalogue.dataset(&request.package, &named) {
             Some(it) => format!("{}@{}.{}", it.name, it.epoch, it.attempt),
@@ -97,10 +98,14 @@ impl Board {
             conserves: request.conserves,
             task_timeout: request.task_timeout,
             share,
+            on,
         };
-        let workers = self.cluster.workers().len();
+        let workers = self.cluster.workers_on(&job.on).len();
         if workers == 0 {
-            let message = "no node with a pool and a disk has a worker core";
+            let message = match job.on.is_empty() {
+                true => "no node with a pool and a disk has a worker core",
+                false => "none of the job's nodes has a pool, a disk and a worker core",
+            };
             return Err(CallError::new(Status::NotFound, message));
         }
         job.check(splits.len(), workers as u32).map_err(|it| invalid(format!("{it}")))?;
@@ -134,6 +139,7 @@ impl Board {
     async fn cut_input(
         &self,
         request: &JobRequest,
+        on: &[NodeId],
         catalogue: &Catalogue,
     ) -> CallResult<(Vec<String>, Vec<Split>)> {
         let mut versions = Vec::new();
@@ -146,7 +152,7 @@ impl Board {
         let lists = all(versions.iter().map(|version| catalogue.blocks(version))).await;
         let blocks = lists.into_iter().collect::<CallResult<Vec<_>>>()?;
         let total = blocks.iter().flatten().map(|block| u64::from(block.bytes)).sum();
-        let workers = self.cluster.workers();
+        let workers = self.cluster.workers_on(on);
         let target = splits::target(total, workers.len(), self.share(request.memory, &workers));
         let name =
             |it: &super::catalogue::Version| format!("{}@{}.{}", it.name, it.epoch, it.attempt);

@@ -9,7 +9,7 @@ use nile_abi::{CoreId, NodeId};
 use nile_domain::Name;
 use nile_platform_hosted::Outside;
 
-use super::folder::Folder;
+use super::folder::{Disk, Folder};
 use crate::args::{Program, seconds};
 use crate::config;
 use crate::failure::Failure;
@@ -112,6 +112,9 @@ pub struct Up {
 pub const OF_SUPERVISOR: Bytes = Bytes::mebi(64);
 const OF_SUPERVISOR_IN_PC: Bytes = Bytes::mebi(96);
 
+/// The disk of a hosted supervisor's node, which keeps the names of its domains' datasets there.
+const NAMES: Bytes = Bytes::mebi(64);
+
 impl Up {
     /// The machine of each node.
     pub fn kinds(&self) -> Result<Vec<Kind>, String> {
@@ -126,6 +129,12 @@ impl Up {
     /// Memory of each node that is started.
     pub fn own_memory(&self) -> Bytes {
         if self.supervisor { self.of_supervisor() } else { self.memory }
+    }
+
+    /// The disk of a supervisor's node: domains come and go, and names of datasets stay.
+    pub fn disk_of_supervisor(&self) -> Option<Disk> {
+        let is_hosted = matches!(self.kinds().as_deref(), Ok([Kind::Hosted, ..]));
+        (self.supervisor && is_hosted).then(|| Disk::passing(NAMES.0, 1))
     }
 
     /// What the node of a supervisor keeps.
@@ -262,6 +271,10 @@ pub struct Call {
     /// The core that shall do it, as n1.c2; without it, any that can.
     #[arg(long, value_name = "CORE")]
     pub core: Option<Said>,
+    /// Make so many calls, one after the other, and print how long they took.
+    #[arg(long, value_name = "NUMBER")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub times: Option<u32>,
     #[command(flatten)]
     pub query: Query,
 }

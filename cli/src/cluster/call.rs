@@ -1,5 +1,7 @@
 //! `nile call`: calls a method of a service anywhere in the cluster.
 
+use std::time::{Duration, Instant};
+
 use nile_abi::Status;
 use nile_bosml::discovery;
 use nile_bosml::schema::Method;
@@ -43,6 +45,12 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     }
     let number = u16::try_from(number).map_err(|error| wrong(error.to_string()))?;
     let call = Call { target, method: number, document };
+    if let Some(times) = options.times {
+        return match repeat(&mut session, &call, times)? {
+            Ok(times) => say(options, target, &times),
+            Err(failed) => fail(options, &failed),
+        };
+    }
     match session.peer.call(&call, session.patience)? {
         Ok(text) => {
             let json = reply::of_method(described, &text).map_err(|error| {
@@ -59,6 +67,49 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         }
         Err(failed) => fail(options, &failed),
     }
+}
+
+/// How long calls took, each of several that were made one after the other.
+fn repeat(
+    session: &mut Session,
+    call: &Call,
+    times: u32,
+) -> Result<Result<Vec<Duration>, CallFailed>, Failure> {
+    let mut took = Vec::with_capacity(times as usize);
+    for _ in 0..times {
+        let begun = Instant::now();
+        match session.peer.call(call, session.patience)? {
+            Ok(_) => took.push(begun.elapsed()),
+            Err(failed) => return Ok(Err(failed)),
+        }
+    }
+    took.sort();
+    Ok(Ok(took))
+}
+
+/// Says how long calls took, which are in rising order.
+fn say(options: &Options, target: Target, took: &[Duration]) -> Result<(), Failure> {
+    let micros = |part: f64| percentile(took, part).as_secs_f64() * 1e6;
+    let parts = [50.0, 99.0, 99.9, 100.0].map(|part| micros(part / 100.0));
+    let [p50, p99, p999, most] = parts;
+    let (calls, from) = (took.len(), target.place());
+    match options.query.json {
+        true => crate::print(&format!(
+            "{}\n",
+            json!({ "status": "ok", "from": from, "calls": calls, "p50_us": p50, "p99_us": p99,
+                "p999_us": p999, "most_us": most })
+        )),
+        false => crate::print(&format!(
+            "{calls} calls of {from}: p50 {p50:.0} µs, p99 {p99:.0} µs, p99.9 {p999:.0} µs, most \
+             {most:.0} µs\n"
+        )),
+    }
+}
+
+/// The time within which so large a part of the calls was done.
+fn percentile(rising: &[Duration], part: f64) -> Duration {
+    let at = (rising.len() as f64 * part).ceil() as usize;
+    rising.get(at.max(1) - 1).copied().unwrap_or_default()
 }
 
 /// A call that was made, or could not be though nothing was wrong with it.
@@ -124,5 +175,19 @@ fn check_open(method: &Method<'_>) -> Result<(), String> {
     match method.parameters.iter().find(|it| it.encrypted) {
         Some(it) => Err(format!("`{}` is secret, and this cluster has no key", it.name)),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_is_the_time_of_a_call() {
+        let took: Vec<Duration> = (1..=200).map(Duration::from_micros).collect();
+        let micros = |part| percentile(&took, part).as_micros();
+        assert_eq!([0.5, 0.99, 0.999, 1.0].map(micros), [100, 198, 200, 200]);
+        assert_eq!(percentile(&took[..1], 0.01).as_micros(), 1);
+        assert_eq!(percentile(&[], 0.5), Duration::ZERO);
     }
 }

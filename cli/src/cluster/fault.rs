@@ -233,20 +233,20 @@ fn restart_core(
     Ok(format!("started anew: {target}"))
 }
 
-/// Kills a node, if it runs, and starts it with its next generation.
 /// Refuses to end the machine of a domain that has it with others.
 fn check_own_process(folder: &Folder, record: &Record, node: &Node) -> Result<(), Failure> {
     match &node.domain {
         Some(domain) if record.is_in_pc(node) => Err(Failure::request(format!(
             "{} has no process of its own; use `{}`",
             domain.name,
-            advice::on(folder, "domain", &["restart", &domain.name])
+            advice::on(folder, "domain restart", &[&domain.name])
         ))),
         _ => Ok(()),
     }
 }
 
-fn restart(folder: &Folder, target: Place) -> Result<String, Failure> {
+/// Kills a node, if it runs, and starts it with its next generation.
+pub fn restart(folder: &Folder, target: Place) -> Result<String, Failure> {
     let gone = || Failure::request("the cluster has just gone");
     let _claim = folder.claim()?.ok_or_else(gone)?;
     // Another command may have changed it before.

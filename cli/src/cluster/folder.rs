@@ -45,7 +45,7 @@ pub struct Record {
     pub cores: u16,
     /// Bytes of memory of each node.
     pub memory: u64,
-    /// The disk of each node, if they have any.
+    /// The disk of each node that is no domain, if they have any.
     #[serde(default)]
     pub disk: Option<Disk>,
     /// Whether the cluster has a key.
@@ -104,6 +104,16 @@ pub struct Domain {
     pub most_memory: u64,
     /// Whether the machine's guard keeps it to that, on a PC.
     pub is_guarded: bool,
+    /// Its disks, if it has any.
+    #[serde(default)]
+    pub disk: Option<Disk>,
+}
+
+impl Disk {
+    /// One that goes with the cluster, or sooner with the domain that has it.
+    pub fn passing(bytes: u64, count: u16) -> Disk {
+        Disk { bytes, count, folder: None, goes: false }
+    }
 }
 
 impl Domain {
@@ -127,6 +137,11 @@ impl Record {
     /// Bytes that a node can have: what it has not is away.
     pub fn most_memory_of(&self, node: &Node) -> u64 {
         node.domain.as_ref().map_or(self.memory, |it| it.most_memory)
+    }
+
+    /// The disks of a node, if it has any.
+    pub fn disk_of<'a>(&'a self, node: &'a Node) -> Option<&'a Disk> {
+        node.domain.as_ref().map_or(self.disk.as_ref(), |it| it.disk.as_ref())
     }
 
     /// Whether a node is a domain of a PC, in whose process it is.
@@ -178,7 +193,7 @@ fn one() -> u16 {
     1
 }
 
-/// A disk that each node of a cluster has.
+/// A disk that each node of a cluster has, or a domain.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Disk {
     /// Its bytes, if it was not there before.

@@ -252,7 +252,12 @@ pub fn write_config(folder: &Folder, record: &Record, node: &Node) -> Result<Pat
         "[node]\nid = {id}\ngeneration = {generation}\n{keepers}\n{identity}{plain}\n\
          [network]\n{protection}\n"
     );
-    let common = read(COMMON)?;
+    let mut common = read(COMMON)?;
+    if record.shared.is_some() && record.disk_of(node).is_some() {
+        // Nodes that share a machine differ in memory.
+        let (memory, cores) = (Bytes(record.memory_of(node)), record.cores_of(node));
+        common = with_pool(common, memory, record.nodes.len(), cores);
+    }
     let without_guard = "\n[domain]\nguard = false\n";
     let roles = match &node.domain {
         Some(domain) => {
@@ -304,17 +309,24 @@ fn roles_of_domain(
     Ok(format!("\n[roles]\n{}", Role::ALL.map(line).concat()))
 }
 
-/// The node's disks. One that was there before is as it was.
-fn disks_of(folder: &Folder, record: &Record, node: &Node) -> Result<Vec<PathBuf>, Failure> {
-    let Some(disk) = &record.disk else { return Ok(Vec::new()) };
+/// Where the disks of a node are, with the bytes of each.
+pub fn disk_files(folder: &Folder, record: &Record, node: &Node) -> Vec<(PathBuf, u64)> {
+    let Some(disk) = record.disk_of(node) else { return Vec::new() };
     let name = |number: u16| match number {
         1 => format!("{}.disk", node.name()),
         _ => format!("{}.disk{number}", node.name()),
     };
     let folder = disk.folder.as_deref().unwrap_or(folder.path());
-    let paths: Vec<PathBuf> = (1..=disk.count).map(|number| folder.join(name(number))).collect();
-    paths.iter().try_for_each(|path| disk::make(path, Some(Bytes(disk.bytes))))?;
-    Ok(paths)
+    (1..=disk.count).map(|number| (folder.join(name(number)), disk.bytes)).collect()
+}
+
+/// The node's disks. One that was there before is as it was.
+fn disks_of(folder: &Folder, record: &Record, node: &Node) -> Result<Vec<PathBuf>, Failure> {
+    let made = |(path, bytes): (PathBuf, u64)| {
+        disk::make(&path, Some(Bytes(bytes)))?;
+        Ok(path)
+    };
+    disk_files(folder, record, node).into_iter().map(made).collect()
 }
 
 fn qemu(

@@ -224,7 +224,7 @@ fn outcome(folder: &Folder, nodes: &mut [(String, Child)], limit: Duration) -> R
 
 /// The disks that each node is to have; makes the folder that they stay in.
 fn disk(options: &Up) -> Result<Option<Disk>, Failure> {
-    let Some(bytes) = options.disk else { return Ok(None) };
+    let Some(bytes) = options.disk else { return Ok(options.disk_of_supervisor()) };
     let kept = |path: &std::path::PathBuf| {
         write::check_folder("--disk-folder", path)?;
         let made = std::fs::create_dir_all(path).and_then(|()| path.canonicalize());

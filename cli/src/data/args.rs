@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use nile_abi::NodeId;
 
-use crate::cluster::args::{Place, Query};
+use crate::cluster::args::{Query, Said};
 
 #[derive(Args)]
 pub struct Put {
@@ -58,8 +57,8 @@ pub struct Mend {
     /// What is to be done.
     #[arg(value_enum)]
     pub action: DiskAction,
-    /// The node, as n1.
-    pub node: OfNode,
+    /// The node, as n1, or a domain's name.
+    pub node: Said,
     /// Which of the node's disks, as `check` calls it or by the name of its file; without this,
     /// all of them are checked or repaired.
     #[arg(long, value_name = "DISK")]
@@ -80,19 +79,4 @@ pub enum DiskAction {
     Repair,
     /// Give the node an empty store.
     Format,
-}
-
-/// A node, and no core of it.
-#[derive(Clone, Copy, Debug)]
-pub struct OfNode(pub NodeId);
-
-impl std::str::FromStr for OfNode {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<OfNode, String> {
-        match text.parse() {
-            Ok(Place { node, core: None }) => Ok(OfNode(node)),
-            _ => Err(format!("`{text}` names no node; write n1")),
-        }
-    }
 }

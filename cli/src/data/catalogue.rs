@@ -242,6 +242,15 @@ impl Known {
         all
     }
 
+    /// The same without what a node has of it.
+    pub fn without(mut self, node: NodeId) -> Known {
+        for part in self.parts.values_mut() {
+            part.stores.retain(|(target, _)| target.node != node);
+        }
+        self.parts.retain(|_, part| !part.stores.is_empty());
+        self
+    }
+
     /// Whether all its parts are there, and each block of them on some store that answers.
     pub fn is_whole(&self, stores: &mut Stores) -> Result<bool, Failure> {
         if self.missing().is_some() {

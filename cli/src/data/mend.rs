@@ -12,6 +12,7 @@ use super::args::{DiskAction, Mend as Options};
 use super::catalogue::Catalogue;
 use super::stores::{Stores, failed, nodes};
 use crate::advice;
+use crate::cluster::args::Place;
 use crate::failure::Failure;
 use crate::peer::known::Target;
 
@@ -46,10 +47,11 @@ struct Findings {
 /// Looks, repairs or formats.
 pub fn run(options: &Options) -> Result<(), Failure> {
     let mut stores = Stores::of_all(&options.query)?;
-    let disks = disks(options, &mut stores)?;
+    let node = node(options)?;
+    let disks = disks(options, &mut stores, node)?;
     if options.action == DiskAction::Format {
         let [disk] = &disks[..] else {
-            let what = format!("{} has {}; say --disk", options.node.0, names(&disks));
+            let what = format!("{node} has {}; say --disk", names(&disks));
             return Err(Failure::request(what));
         };
         return format(options, &mut stores, disk);
@@ -63,6 +65,14 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         end = end.and(done);
     }
     end
+}
+
+/// The node that is meant.
+fn node(options: &Options) -> Result<NodeId, Failure> {
+    match options.node.on(&options.query.which)? {
+        Place { node, core: None } => Ok(node),
+        place => Err(Failure::request(format!("{place} is a core; name its node, {}", place.node))),
+    }
 }
 
 /// A disk that is looked at.
@@ -88,8 +98,7 @@ impl Looked {
 }
 
 /// The disks of the node that are meant.
-fn disks(options: &Options, stores: &mut Stores) -> Result<Vec<Looked>, Failure> {
-    let node = options.node.0;
+fn disks(options: &Options, stores: &mut Stores, node: NodeId) -> Result<Vec<Looked>, Failure> {
     let targets = stores.all().into_iter().filter(|it| it.node == node).collect::<Vec<_>>();
     if targets.is_empty() {
         let what = format!("{node} has no disk for datasets, or does not answer");
@@ -139,7 +148,7 @@ fn check(options: &Options, stores: &mut Stores, disk: &Looked) -> Result<(), Fa
         Err(_) if is_hopeless => Findings::default(),
         findings => findings?,
     };
-    show(options, condition, &findings, &[])?;
+    show(options, disk, &findings, &[])?;
     let node = target.node;
     let repair = disk.command(options, "repair");
     match condition.fault {
@@ -153,7 +162,7 @@ fn check(options: &Options, stores: &mut Stores, disk: &Looked) -> Result<(), Fa
 
 /// Why a disk is not mended here, and what can be done.
 fn hopeless(options: &Options, disk: &Looked) -> String {
-    let (node, condition) = (options.node.0, &disk.condition);
+    let (node, condition) = (disk.target.node, &disk.condition);
     let format = disk.command(options, "format");
     let then = format!("or give up what it has: `{format} --yes`");
     let why = &condition.why;
@@ -220,7 +229,7 @@ fn repair(options: &Options, stores: &mut Stores, disk: &Looked) -> Result<(), F
         fetch(stores, target, *from, listed)?;
         mended.push(listed.name.clone());
     }
-    show(options, condition, &findings, &mended)?;
+    show(options, disk, &findings, &mended)?;
     match beyond.is_empty() {
         true => Ok(()),
         false => Err(Failure::failed(format!(
@@ -341,11 +350,11 @@ fn damaged(stores: &mut Stores, target: Target, listed: &Listed) -> Result<Vec<u
 
 fn show(
     options: &Options,
-    condition: &Condition,
+    disk: &Looked,
     findings: &Findings,
     mended: &[String],
 ) -> Result<(), Failure> {
-    let node: NodeId = options.node.0;
+    let (node, condition) = (disk.target.node, &disk.condition);
     let Condition { disk, bytes, why, .. } = condition;
     let on = |copies: &[Target]| nodes(copies.iter().map(|it| it.node));
     if options.query.json {

@@ -125,6 +125,19 @@ impl Stores {
         Ok(errors.filter(|error| error.status == Status::NotFound).count() == formatted.len())
     }
 
+    /// The nodes but those that have said that they have no disk.
+    pub fn nodes_with_disks(&mut self) -> Result<BTreeSet<NodeId>, Failure> {
+        let all: Vec<(Target, ())> = self.all().into_iter().map(|it| (it, ())).collect();
+        let patience = self.session.patience.min(BRIEF);
+        let ask = async |store: &DatasetClient, (): &()| store.is_formatted().await;
+        let ends = self.ask_within(patience, &all, ask)?;
+        let lacks = |end: &Result<bool, CallFailed>| {
+            end.as_ref().is_err_and(|error| error.status == Status::NotFound)
+        };
+        let all = all.iter().zip(&ends).filter(|(_, end)| !lacks(end));
+        Ok(all.map(|((target, ()), _)| target.node).collect())
+    }
+
     /// Those of these first that have not failed this command.
     pub fn doubted_last(&self, mut targets: Vec<Target>) -> Vec<Target> {
         targets.sort_by_key(|target| self.session.doubts.has(target.node));

@@ -37,6 +37,13 @@ pub enum DomainAction {
         /// The most memory that it can be given, in whole 2M; as much as it has if nothing is said.
         #[arg(long, value_name = "SIZE")]
         max_memory: Option<Bytes>,
+        /// Give it a disk of this size, as 4G, for datasets and jobs. It goes with the domain.
+        #[arg(long, value_name = "SIZE", value_parser = crate::disk::size)]
+        disk: Option<Bytes>,
+        /// Give it so many of these disks, 1 to 8; cores with the disk role share them.
+        #[arg(long, value_name = "NUMBER", requires = "disk", default_value_t = 1)]
+        #[arg(value_parser = value_parser!(u16).range(1..=8))]
+        disks: u16,
         /// When no core is free, it gets cores of domains with a lower number.
         #[arg(long, value_name = "0-255", default_value_t = 0)]
         priority: u8,
@@ -102,13 +109,13 @@ pub enum DomainAction {
     Destroy {
         /// Which.
         name: Name,
-        /// Without asking it to end first.
+        /// Without asking it to end first, and although nothing else has what its disks have.
         #[arg(long)]
         force: bool,
         #[command(flatten)]
         options: Options,
     },
-    /// End a domain and make it anew, with what it had.
+    /// End a domain and make it anew, with what it had and what its disks have.
     Restart {
         /// Which.
         name: Name,

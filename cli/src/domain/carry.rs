@@ -7,16 +7,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nile_abi::{Instant as Moment, NodeId};
 use nile_domain::{
-    Action, Command, Create, DOMAINS, Deadlines, Domain, DomainId, Extent, Happened, Holding,
-    Ledger, Lifecycle, Limits, Message, Name, Outcome, Party, Plan, Refused, Supervisor, Thing,
-    UNIT,
+    Action, Command, DOMAINS, Deadlines, DomainId, Extent, Happened, Holding, Ledger, Lifecycle,
+    Limits, Message, Outcome, Party, Plan, Refused, Supervisor, Thing, UNIT,
 };
 
 use super::ledger::{self, FileWords};
-use super::{cores, memory};
+use super::{cores, disks, memory};
 use crate::advice;
 use crate::cluster::args::Kind;
-use crate::cluster::folder::{self, Claim, Folder, Node, Record};
+use crate::cluster::folder::{self, Claim, Disk, Folder, Node, Record};
 use crate::cluster::node::{self, Prepared};
 use crate::cluster::process;
 use crate::cluster::ready::Waiting;
@@ -25,7 +24,7 @@ use crate::peer::Peer;
 
 /// How long a domain may take until it runs, and to end by itself.
 pub const START: Duration = Duration::from_secs(30);
-const STOP: Duration = Duration::from_secs(5);
+pub const STOP: Duration = Duration::from_secs(5);
 
 /// How long the news of a domain's end may take to be told.
 const TELL: Duration = Duration::from_secs(1);
@@ -42,8 +41,9 @@ pub struct Carrier {
     _claim: Claim,
     /// The domain that can be started.
     prepared: Option<Prepared>,
-    /// What a domain can have, if one is made.
+    /// What a domain can have, and its disks, if one is made.
     limits: Limits,
+    disk: Option<Disk>,
     /// Why something was not done, more closely than the supervisor knows.
     failure: Option<Failure>,
     outcome: Option<Outcome>,
@@ -57,17 +57,6 @@ pub fn node_of(id: DomainId) -> u32 {
 /// The same by its place.
 pub fn node_of_place(place: u8) -> u32 {
     1 + u32::from(place)
-}
-
-/// What makes a domain anew as it is.
-pub fn wanted(ledger: &Ledger<FileWords>, name: Name) -> Result<Create, Failure> {
-    let Domain { id, limits, .. } = ledger.named(name).ok_or_else(|| {
-        let there = ledger.domains().map(|it| it.name).collect();
-        Failure::request(Refused::Unknown { name, there }.to_string())
-    })?;
-    let own = |it: &Holding| it.is_own(id.slot);
-    let (cores, units) = (ledger.cores_with(own).len() as u16, ledger.units_with(own));
-    Ok(Create { name, cores, units, limits, device: None })
 }
 
 /// Whether a node of a machine with a supervisor has the number of a domain.
@@ -92,6 +81,7 @@ impl Carrier {
             _claim: claim,
             prepared: None,
             limits: Limits { cores: (1, 1), units: (1, 1), priority: 0 },
+            disk: None,
             failure: None,
             outcome: None,
         };
@@ -124,6 +114,11 @@ impl Carrier {
     /// What a command would do.
     pub fn plan(&self, command: &Command) -> Result<Plan, Failure> {
         self.supervisor.plan(command).map_err(|why| refused(&why))
+    }
+
+    /// The domain that is made next gets these disks.
+    pub fn give_disk(&mut self, disk: Option<Disk>) {
+        self.disk = disk;
     }
 
     /// Carries a command out. Blocks until it has ended: done, or undone.
@@ -209,6 +204,7 @@ impl Carrier {
                     self.tell_end(id);
                     self.record.nodes.retain(|node| node.id != node_of(id));
                     self.folder.set_record(&self.record)?;
+                    disks::remove(&self.folder, &part(id));
                     None
                 }
                 Action::Tell(_, outcome) => {
@@ -235,6 +231,7 @@ impl Carrier {
             memory: u64::from(ledger.units_with(|it| it.is_own(id.slot))) * UNIT,
             most_memory: u64::from(self.limits.units.1) * UNIT,
             is_guarded: false,
+            disk: self.disk.clone(),
         };
         let node = Node {
             id: node_of(id),
@@ -244,6 +241,7 @@ impl Carrier {
         };
         // An earlier domain of this place has nothing to do with it.
         let _ = fs::remove_file(self.folder.log_path(&part(id)));
+        disks::remove(&self.folder, &part(id));
         self.record.nodes.retain(|it| it.id != node.id);
         self.record.nodes.push(node.clone());
         self.record.nodes.sort_by_key(|it| it.id);

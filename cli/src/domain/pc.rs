@@ -95,6 +95,7 @@ pub fn create(
         memory: u64::from(plan.units) * UNIT,
         most_memory: u64::from(most_units) * UNIT,
         is_guarded,
+        disk: None,
     };
     let node = Node {
         id: node_of_place(plan.place),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::carry::{last_line, node_of_place, part};
 use crate::cluster::folder::{self, Folder, Node, Record};
-use crate::cluster::process;
+use crate::cluster::{node, process};
 use crate::failure::Failure;
 use crate::size::Bytes;
 use crate::table;
@@ -21,6 +21,8 @@ pub struct Seen {
     cores: Vec<u16>,
     cpus: Vec<usize>,
     memory: Bytes,
+    /// Its disks: the file and the bytes of each.
+    disks: Vec<(String, u64)>,
     limits: Limits,
     /// Its cores that others have, and those of its cores that are others', with whose they are.
     lent: Vec<(u16, String)>,
@@ -61,6 +63,7 @@ impl Seen {
             cores: ledger.cores_with(|it| it.is_of(id.slot)),
             cpus: node.map(|node| record.cpus_of(node)).unwrap_or_default(),
             memory: memory(ledger.units_with(|it| it.is_of(id.slot))),
+            disks: node.map(|node| disks(folder, record, node)).unwrap_or_default(),
             limits,
             lent,
             borrowed,
@@ -79,6 +82,7 @@ impl Seen {
             cores: entry.cores.clone(),
             cpus: Vec::new(),
             memory: memory(entry.units),
+            disks: Vec::new(),
             limits: Limits {
                 cores: (entry.least_cores, entry.most_cores),
                 units: (1, entry.most_units),
@@ -101,6 +105,7 @@ impl Seen {
             cores: Vec::new(),
             cpus: Vec::new(),
             memory: memory(0),
+            disks: Vec::new(),
             limits: domain.limits(0),
             lent: Vec::new(),
             borrowed: Vec::new(),
@@ -123,6 +128,7 @@ impl Seen {
             "cores": self.cores,
             "cpus": self.cpus,
             "memory": self.memory.0,
+            "disks": self.disks.iter().map(disk).collect::<Vec<_>>(),
             "min_cores": self.limits.cores.0,
             "max_cores": self.limits.cores.1,
             "max_memory": memory(self.limits.units.1).0,
@@ -135,7 +141,7 @@ impl Seen {
     }
 
     fn row(&self) -> Vec<String> {
-        let Seen { name, node, state, generation, cores, memory, .. } = self;
+        let Seen { name, node, state, generation, cores, memory, disks, .. } = self;
         let generation = format!("g{generation}");
         vec![
             name.clone(),
@@ -144,6 +150,7 @@ impl Seen {
             generation,
             numbers(cores),
             memory.to_string(),
+            summed(disks),
         ]
     }
 
@@ -152,7 +159,8 @@ impl Seen {
         if as_json {
             return crate::print(&format!("{}\n", self.document()));
         }
-        let Seen { name, node, state, generation, cores, cpus, memory, log, last, .. } = self;
+        let Seen { name, node, state, generation, cores, cpus, memory, disks, log, last, .. } =
+            self;
         let Limits { cores: (least, most), units: (_, units), priority } = self.limits;
         let most_memory = self::memory(units);
         let cpus = match &cpus[..] {
@@ -165,6 +173,13 @@ impl Seen {
              priority {priority}\n",
             numbers(cores)
         );
+        for (file, bytes) in disks {
+            text += &format!(
+                "disk {file}, {}
+",
+                Bytes(*bytes)
+            );
+        }
         for (core, other) in &self.lent {
             text += &format!("core {core} is lent to {other}\n");
         }
@@ -209,18 +224,37 @@ pub fn print_all(
         let document = json!({ "domains": domains, "free": { "cores": cores, "memory": free.0 } });
         return crate::print(&format!("{document}\n"));
     }
-    let title = ["domain", "node", "state", "generation", "cores", "memory"];
+    let title = ["domain", "node", "state", "generation", "cores", "memory", "disks"];
     let mut rows = vec![title.map(String::from).to_vec()];
     rows.extend(domains.iter().map(Seen::row));
     let cores = if cores.is_empty() { "-".into() } else { numbers(cores) };
-    let free = ["free".into(), "-".into(), "-".into(), "-".into(), cores, free.to_string()];
-    rows.push(free.to_vec());
+    let none = || String::from("-");
+    rows.push(vec!["free".into(), none(), none(), none(), cores, free.to_string(), none()]);
     crate::print(&table::columns("", &rows))
 }
 
 /// Cores and whose they are, or who has them.
 fn parts(cores: &[(u16, String)]) -> Value {
     cores.iter().map(|(core, other)| json!({ "core": core, "domain": other })).collect()
+}
+
+/// The disks of a node.
+fn disks(folder: &Folder, record: &Record, node: &Node) -> Vec<(String, u64)> {
+    let files = node::disk_files(folder, record, node).into_iter();
+    files.map(|(path, bytes)| (path.display().to_string(), bytes)).collect()
+}
+
+fn disk((file, bytes): &(String, u64)) -> Value {
+    json!({ "file": file, "bytes": bytes })
+}
+
+/// Disks in a row of a table, all of which are alike.
+fn summed(disks: &[(String, u64)]) -> String {
+    match disks {
+        [] => "-".into(),
+        [(_, bytes)] => Bytes(*bytes).to_string(),
+        [(_, bytes), ..] => format!("{} x {}", disks.len(), Bytes(*bytes)),
+    }
 }
 
 /// So many units of memory.

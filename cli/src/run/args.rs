@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use nile_interfaces::job::records::JobPolicy;
 
 use super::jobs::{JobPhase, Request};
-use crate::cluster::args::{MOST_NODES, Machines, Which};
+use crate::cluster::args::{MOST_NODES, Machines, Said, Which};
 use crate::failure::Failure;
 use crate::size::Bytes;
 
@@ -58,6 +58,10 @@ pub struct Usual {
     /// as a failure; 0 for ever. Four failures of a task end the job.
     #[arg(long, value_name = "SECONDS", default_value_t = TASK_TIMEOUT)]
     pub task_timeout: u32,
+    /// Have this node's workers alone work on it, as n2 or a domain's name; may be given many
+    /// times. Without it, all nodes with disks do; where there are domains, all of those.
+    #[arg(long, value_name = "NODE", conflicts_with_all = ["machine", "nodes"])]
+    pub on: Vec<Said>,
     #[command(flatten)]
     pub share: Share,
     /// On how many nodes the input and the output are to be.

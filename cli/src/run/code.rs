@@ -51,8 +51,7 @@ pub fn put(stores: &mut Stores, which: &Which, path: &Path) -> Result<String, Fa
     if stores.hold(&name)? {
         return Ok(name);
     }
-    let mut nodes: Vec<_> = stores.all().iter().map(|store| store.node).collect();
-    nodes.dedup();
+    let nodes = stores.nodes_with_disks()?;
     let copies = nodes.len().min(COPIES) as u8;
     let query = Query { which: which.clone(), json: false, timeout: Duration::ZERO };
     let options =

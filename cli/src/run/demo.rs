@@ -38,6 +38,7 @@ fn sort(kind: Kind, nodes: u16, size: Bytes) -> Terasort {
         reducers: None,
         copies: 1,
         task_timeout: TASK_TIMEOUT,
+        on: Vec::new(),
         share: Share::default(),
         disk_folder: None,
         keep: false,

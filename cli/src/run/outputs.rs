@@ -1,6 +1,7 @@
 //! The datasets that jobs read and make, as the command handles them: a job's output is in parts,
 //! `NAME/0-of-R` and so on.
 
+use nile_abi::NodeId;
 use nile_interfaces::name::records::{Meaning, NameEntry, NameExpectation};
 
 use crate::advice;
@@ -34,16 +35,22 @@ pub fn check_free(stores: &mut Stores, names: &[&str]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses data of so many bytes, which all disks together have no room for, before they are full.
-pub fn check_room(stores: &mut Stores, bytes: u64) -> Result<(), Failure> {
-    let all = stores.all();
+/// Refuses data of so many bytes, which all disks of the nodes that are meant have no room for
+/// together, before they are full.
+pub fn check_room(
+    stores: &mut Stores,
+    bytes: u64,
+    is_meant: impl Fn(NodeId) -> bool,
+) -> Result<(), Failure> {
+    let mut all = stores.all();
+    all.retain(|target| is_meant(target.node));
     let spaces = stores.ask_all(&all, async |store, _| store.space().await)?;
     // Nodes that do not answer, or have no disk, say why when something is put there.
     let known: Vec<u64> = spaces.into_iter().flatten().map(|space| space.free).collect();
     let free = known.iter().fold(0, |sum: u64, free| sum.saturating_add(*free));
     match !known.is_empty() && free < bytes {
         true => Err(Failure::request(format!(
-            "the data take {} on disk, and all nodes together have {} free; remove datasets",
+            "the data take {} on disk, and all its nodes together have {} free; remove datasets",
             Bytes(bytes),
             Bytes(free)
         ))),

@@ -139,12 +139,13 @@ fn job(
         reducers: usual.reducers.unwrap_or_else(|| place.workers()),
         samples: options.samples,
         memory: place.memory,
+        on: place.on.iter().map(|node| node.0).collect(),
         copies: Some(usual.copies.into()),
         conserves: false,
         task_timeout: usual.task_timeout(),
         ..Request::default()
     });
-    let mut service = Service::open(&mut place.stores)?;
+    let mut service = Service::open(&mut place.stores, &place.on)?;
     let done = watch::to_end(&mut service, &request, &usual.hooks, &mut Bar::new(name, 0));
     // Files have been put under names that nobody gave them.
     let given = options.input.iter().map(|given| given.to_string_lossy());

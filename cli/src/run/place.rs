@@ -12,8 +12,8 @@ use tempfile::TempDir;
 use super::args::Usual;
 use super::profile::{Host, Profile};
 use crate::advice;
-use crate::cluster::args::{Kind, Query, Which};
-use crate::cluster::folder::Folder;
+use crate::cluster::args::{Kind, Query, Said, Which};
+use crate::cluster::folder::{Folder, Node};
 use crate::cluster::up::{self, Started};
 use crate::data::stores::Stores;
 use crate::failure::Failure;
@@ -36,6 +36,8 @@ pub struct Place {
     pub machines: Vec<Kind>,
     /// Bytes of each node's memory that the job may use, if not all.
     pub memory: Option<u64>,
+    /// The nodes that it is kept to; none: all of them.
+    pub on: Vec<NodeId>,
     /// Whether it is ended after the job.
     pub is_own: bool,
 }
@@ -50,7 +52,7 @@ enum Plan {
 
 fn plan(usual: &Usual, data: u64) -> Result<Plan, Failure> {
     let is_asked_for = usual.machine.is_some() || usual.nodes.is_some();
-    if !is_asked_for && Folder::of(&usual.which)?.path().exists() {
+    if !is_asked_for && (!usual.on.is_empty() || Folder::of(&usual.which)?.path().exists()) {
         return Ok(Plan::There(usual.which.clone()));
     }
     let profile = Profile::of(usual, data, Host::here())?;
@@ -106,6 +108,7 @@ pub fn on<T>(
     };
     let memory = usual.memory.filter(|_| own.is_none()).map(|it| it.0);
     let done = Place::join(which, memory, own.is_some()).and_then(|mut place| {
+        place.keep_to(&usual.on)?;
         check_reducers(usual.reducers, place.workers())?;
         job(&mut place)
     });
@@ -159,7 +162,51 @@ impl Place {
         let query = Query { which: which.clone(), json: false, timeout: PATIENCE };
         let stores = Stores::open(&query)?;
         let machines = stores.session.record.nodes.iter().map(|node| node.machine).collect();
-        Ok(Place { stores, which, machines, memory, is_own })
+        Ok(Place { stores, which, machines, memory, on: Vec::new(), is_own })
+    }
+
+    /// Keeps the job to these nodes. If nothing is said, and the cluster has domains, to those of
+    /// them that have disks: their supervisor works for nobody.
+    fn keep_to(&mut self, said: &[Said]) -> Result<(), Failure> {
+        let record = &self.stores.session.record;
+        for said in said {
+            let place = said.on(&self.which)?;
+            if place.core.is_some() {
+                let message = format!("--on {place}: a job is kept to nodes; name one, as n2");
+                return Err(Failure::request(message));
+            }
+            let node = record.node(place.node)?;
+            if record.disk_of(node).is_none() {
+                let name = node.domain.as_ref().map_or(node.name(), |it| it.name.clone());
+                return Err(Failure::request(format!(
+                    "--on {name}: it has no disk, and jobs run where disks are"
+                )));
+            }
+            self.on.push(place.node);
+        }
+        if said.is_empty() && record.shared.is_some() {
+            let has_disk = |node: &&Node| node.domain.is_some() && record.disk_of(node).is_some();
+            self.on = record.nodes.iter().filter(has_disk).map(Node::node).collect();
+            if self.on.is_empty() {
+                return Err(Failure::request(format!(
+                    "no domain has a disk, and jobs run where disks are; make one, as `{} --cores \
+                     2 --memory 128M --disk 1G`",
+                    advice::named(&self.which, "domain create", &["batch"])
+                )));
+            }
+        }
+        self.on.sort();
+        self.on.dedup();
+        let meant = record.nodes.iter().filter(|it| self.on.contains(&it.node()));
+        if !self.on.is_empty() {
+            self.machines = meant.map(|node| node.machine).collect();
+        }
+        Ok(())
+    }
+
+    /// Whether a node's workers may work on the job.
+    pub fn is_for(&self, node: NodeId) -> bool {
+        self.on.is_empty() || self.on.contains(&node)
     }
 
     /// Worker cores that are not away, of the nodes that live and whose disks can be used.
@@ -167,7 +214,8 @@ impl Place {
         let away = self.stores.absent();
         let instances = known::instances(self.stores.session.peer.known());
         let own = instances.iter().filter(|(_, it)| it.name == WorkerClient::INTERFACE.name);
-        own.filter(|(target, _)| !away.contains(&target.node)).count() as u32
+        let is_meant = |node| !away.contains(&node) && self.is_for(node);
+        own.filter(|(target, _)| is_meant(target.node)).count() as u32
     }
 
     /// The cores of the nodes that live, with their roles: node, core, roles.

@@ -110,7 +110,9 @@ pub fn watched(options: &Terasort, look: Look<'_>) -> Result<Sorted, Failure> {
         if !place.is_own {
             // Input and output. For a cluster of its own it was looked at the disks below.
             let written = (rows * RECORD).saturating_mul(2 * u64::from(options.usual.copies));
-            outputs::check_room(&mut place.stores, written)?;
+            let on = place.on.clone();
+            let is_meant = |node| on.is_empty() || on.contains(&node);
+            outputs::check_room(&mut place.stores, written, is_meant)?;
         }
         let package = code::put(&mut place.stores, &place.which, &package)?;
         let mut made = Vec::new();
@@ -142,12 +144,13 @@ fn three(
     let usual = options.usual.share.of(Request {
         package: package.into(),
         memory: place.memory,
+        on: place.on.iter().map(|node| node.0).collect(),
         copies: Some(options.usual.copies.into()),
         task_timeout: options.usual.task_timeout(),
         ..Request::default()
     });
     let mut do_job = |place: &mut Place, request: Request, total| -> Result<Done, Failure> {
-        let mut service = Service::open(&mut place.stores)?;
+        let mut service = Service::open(&mut place.stores, &place.on)?;
         let bar = &mut Bar::new(&request.name, total);
         let begun = Instant::now();
         let job = service.submit(&request)?;

@@ -1,5 +1,7 @@
 //! `nile domain`: what the guide in docs/domains.md does, word by word; what is refused; and
-//! domains and supervisors that are killed.
+//! domains and supervisors that are killed. Those with disks are in [`disks`].
+
+mod disks;
 
 use std::fs;
 use std::time::Duration;

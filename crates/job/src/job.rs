@@ -22,6 +22,9 @@ pub const MOST_SLICES: u32 = 64;
 /// The most bytes of what one sample task finds.
 pub const MOST_SAMPLE: usize = 16 << 10;
 
+/// The most nodes that a job is kept to.
+pub const MOST_NODES: usize = 256;
+
 /// The most splits of a job.
 pub const MOST_SPLITS: usize = 1 << 20;
 
@@ -64,6 +67,8 @@ pub struct Job {
     pub task_timeout: Option<u32>,
     /// Its claim to workers that other jobs want, too.
     pub share: Share,
+    /// The nodes whose workers may work on it; none: all of them.
+    pub on: Vec<NodeId>,
 }
 
 /// A part of the input that one map task reads: some blocks of a dataset, one after the other.
@@ -104,6 +109,11 @@ pub enum Refused {
         /// How many.
         asked: usize,
     },
+    /// It is kept to more nodes than a job can be.
+    TooManyNodes {
+        /// How many.
+        asked: usize,
+    },
 }
 
 impl Job {
@@ -118,6 +128,9 @@ impl Job {
         }
         if splits > MOST_SPLITS {
             return Err(Refused::TooManySplits { asked: splits });
+        }
+        if self.on.len() > MOST_NODES {
+            return Err(Refused::TooManyNodes { asked: self.on.len() });
         }
         match self.text_bytes() {
             bytes if bytes > MOST_BOUNDS => Err(Refused::TooLong { bytes }),
@@ -163,6 +176,9 @@ impl fmt::Display for Refused {
             }
             Refused::TooManySplits { asked } => {
                 write!(f, "{asked} splits of input, but a job has at most {MOST_SPLITS}")
+            }
+            Refused::TooManyNodes { asked } => {
+                write!(f, "it is kept to {asked} nodes, and a job to at most {MOST_NODES}")
             }
         }
     }

@@ -66,6 +66,7 @@ impl Work {
             conserves: true,
             task_timeout: None,
             share: nile_job::Share::default(),
+            on: Vec::new(),
         };
         Work { job, splits, records }
     }

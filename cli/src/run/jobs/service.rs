@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use nile_abi::Status;
+use nile_abi::{NodeId, Status};
 use nile_interfaces::job::JobClient;
 use nile_interfaces::job::records::{JobEnd, PhaseEntry, ProgressEntry, SpanEntry, TimelineEntry};
 use nile_stl::CallResult;
@@ -40,13 +40,15 @@ pub struct Service<'s> {
 }
 
 impl<'s> Service<'s> {
-    /// Finds it; a wrong request if no node offers it.
-    pub fn open(stores: &'s mut Stores) -> Result<Service<'s>, Failure> {
+    /// Finds it, on one of the nodes that a job is kept to if it can be; a wrong request if no node
+    /// offers it.
+    pub fn open(stores: &'s mut Stores, on: &[NodeId]) -> Result<Service<'s>, Failure> {
         let all = service::find::<JobClient>(&mut stores.session)?;
         let none = || Failure::request("no node of the cluster runs jobs");
         let doubts = &stores.session.doubts;
         let all = all.ok_or_else(none)?;
-        let last = all.iter().min_by_key(|target| doubts.has(target.node)).copied();
+        let rank = |target: &&Target| (doubts.has(target.node), !on.contains(&target.node));
+        let last = all.iter().min_by_key(rank).copied();
         Ok(Service { stores, last })
     }
 

@@ -35,6 +35,8 @@ pub struct JobRequest {
     pub task_timeout: Option<u32>,
     /// By which policy it gets workers that other jobs want, too.
     pub policy: JobPolicy,
+    /// The nodes whose workers may work on it; none: all of them.
+    pub on: Vec<u32>,
 }
 
 /// By which policy a job gets workers that other jobs want, too.

@@ -75,6 +75,7 @@ pub fn job(reducers: u32) -> Job {
         conserves: true,
         task_timeout: None,
         share: crate::Share::default(),
+        on: vec![],
     }
 }
 

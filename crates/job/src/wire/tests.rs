@@ -40,6 +40,7 @@ fn messages() -> (ToWorker, ToMaster) {
         conserves: true,
         task_timeout: Some(13),
         share: Share::EarliestDeadline { deadline_ms: 15 },
+        on: vec![NodeId(3)],
     };
     let bounds = Bounds { bytes: Blob(vec![1, 2, 3]), slices: 5 };
     let plan = Plan { epoch: Epoch(2), bounds };
