@@ -19,6 +19,14 @@ use super::{micros, no_graph};
 /// About how many edges a turn sweeps over.
 const TURN: usize = 4096;
 
+/// It is a flood when so many events have come since the last publication, one at least in so long:
+/// about as many as take a quarter of the core's time. Then sweeps rest for so long, or until none
+/// has come for a moment: they would take the time that the events want, and be wrong soon.
+const FLOOD: u64 = 512;
+const EACH: Duration = Duration::from_micros(4);
+const REST: Duration = Duration::from_millis(100);
+const QUIET: Duration = Duration::from_millis(10);
+
 /// How long until something is put again that could not be.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -42,8 +50,12 @@ pub struct Opened {
     /// When the first event came that the publication lacks, and the first that the next one will.
     lacks: Cell<Option<Instant>>,
     will_lack: Cell<Option<Instant>>,
-    /// A task sweeps over it.
+    /// A task sweeps over it, or rests until then.
     is_swept: Cell<bool>,
+    rests: Cell<Option<Instant>>,
+    /// When the last event came, and how many had by the last publication.
+    came: Cell<Instant>,
+    came_before: Cell<u64>,
     is_gone: Cell<bool>,
     /// How often the log has failed, and why it fails now.
     failures: Cell<u64>,
@@ -63,11 +75,16 @@ impl Opened {
             lacks: Cell::default(),
             will_lack: Cell::default(),
             is_swept: Cell::default(),
+            rests: Cell::default(),
+            came: Cell::default(),
+            came_before: Cell::default(),
             is_gone: Cell::default(),
             failures: Cell::default(),
             fails: RefCell::default(),
             changes: Notify::default(),
         });
+        let published = opened.graph().published();
+        opened.came_before.set(published.events + published.behind);
         if matches!(opened.home, Home::Disks(_)) {
             let (log, generations) = (opened.clone(), opened.clone());
             stl.host().spawn(Box::pin(async move { log.keep_log().await }));
@@ -111,8 +128,11 @@ impl Opened {
     /// Something new has come: it is swept over, and goes into the log.
     pub fn comes(self: &Rc<Self>, is_new: bool) {
         if is_new {
-            let lacks = if self.is_swept.get() { &self.will_lack } else { &self.lacks };
-            lacks.set(lacks.get().or(Some(self.now())));
+            let now = self.now();
+            let is_swept = self.is_swept.get() && self.rests.get().is_none();
+            let lacks = if is_swept { &self.will_lack } else { &self.lacks };
+            lacks.set(lacks.get().or(Some(now)));
+            self.came.set(now);
             self.sweep();
         }
         if let Home::Memory(live) = &self.home {
@@ -165,21 +185,54 @@ impl Opened {
         let opened = self.clone();
         self.stl.host().spawn(Box::pin(async move {
             while !opened.is_gone() {
-                let now = micros(opened.now());
                 let had_generation = opened.graph().has_generation();
-                let Some(is_over) = opened.live().graph.step(now, TURN) else { break };
-                if is_over {
-                    opened.published.set(opened.now());
-                    opened.lacks.set(opened.will_lack.take());
+                match opened.rests_until() {
+                    Some(until) if !opened.live().graph.prepare(TURN) => {
+                        opened.stl.host().sleep_until(until).await;
+                    }
+                    Some(_) => yield_now().await,
+                    None if opened.step() => yield_now().await,
+                    None => break,
                 }
-                if is_over || opened.graph().has_generation() != had_generation {
+                if opened.graph().has_generation() != had_generation {
                     opened.changes.notify();
                 }
-                yield_now().await;
             }
             opened.is_swept.set(false);
             opened.changes.notify();
         }));
+    }
+
+    /// Until when the task looks at nothing but what has come, if sweeps rest.
+    fn rests_until(&self) -> Option<Instant> {
+        let until = self.rests.get()?.min(self.came.get() + QUIET);
+        let rests = Some(until).filter(|until| self.now() < *until);
+        if rests.is_none() {
+            self.rests.set(None);
+        }
+        rests
+    }
+
+    /// Sweeps on; whether there is more to be done.
+    fn step(&self) -> bool {
+        let before = self.graph().published().events;
+        let step = self.live().graph.step(micros(self.now()), TURN);
+        if step == Some(true) {
+            let now = self.now();
+            let span = now.since(self.published.replace(now));
+            let published = self.graph().published();
+            let all = published.events + published.behind;
+            let came = all - self.came_before.replace(all);
+            if came >= FLOOD && span < EACH * u32::try_from(came).unwrap_or(u32::MAX) {
+                self.live().graph.take_in();
+                self.rests.set(Some(now + REST));
+            }
+            // What waits for good ranks goes on to lack.
+            let lacking = self.lacks.get().filter(|_| published.events == before);
+            self.lacks.set(lacking.or(self.will_lack.take()));
+            self.changes.notify();
+        }
+        step.is_some()
     }
 
     fn disks(&self) -> Option<&Kept<Datasets>> {

@@ -1,6 +1,9 @@
 //! The worker cores of a cluster, and which of them has a graph open. One that nobody has open is
 //! opened by the first command that wants it.
 
+use std::future::{Future, poll_fn};
+use std::iter;
+use std::task::Poll;
 use std::time::Duration;
 
 use nile_abi::Status;
@@ -197,7 +200,7 @@ impl Cores {
         Ok(asked.map_err(|failed| refused(core, failed)))
     }
 
-    /// Asks several, or one for several things, at the same time.
+    /// Asks several at the same time.
     pub fn try_all<I, T>(
         &mut self,
         asked: impl Iterator<Item = (Target, I)>,
@@ -211,6 +214,47 @@ impl Cores {
                 done.map_err(|failed| refused(core, CallFailed::from(failed)))
             };
             all(asked.map(one)).await
+        })
+    }
+
+    /// Asks a core for one thing after the other, as `next` gives them, `most` at the same time,
+    /// and tells `told` what comes of each. Over when nothing more is given and all have ended.
+    pub fn try_stream<I: Clone, T>(
+        &mut self,
+        core: Target,
+        most: usize,
+        mut next: impl FnMut() -> Option<I>,
+        ask: impl AsyncFn(GraphClient, I) -> Result<T, CallError>,
+        mut told: impl FnMut(I, Result<T, Refused>),
+    ) -> Result<(), Failure> {
+        let (patience, ask) = (self.session.patience, &ask);
+        self.session.peer.work(patience, async |clients| {
+            let clients = &clients;
+            let one = |it: I| async move {
+                let done = ask(clients.at(core), it.clone()).await;
+                (it, done.map_err(|failed| refused(core, CallFailed::from(failed))))
+            };
+            let mut open = Vec::new();
+            let stream = poll_fn(|context| {
+                loop {
+                    let more = iter::from_fn(&mut next).take(most - open.len());
+                    open.extend(more.map(|it| Box::pin(one(it))));
+                    let before = open.len();
+                    open.retain_mut(|it| match it.as_mut().poll(context) {
+                        Poll::Pending => true,
+                        Poll::Ready((it, done)) => {
+                            told(it, done);
+                            false
+                        }
+                    });
+                    match open.len() {
+                        0 if before == 0 => return Poll::Ready(()),
+                        still if still == before => return Poll::Pending,
+                        _ => {}
+                    }
+                }
+            });
+            stream.await;
         })
     }
 }

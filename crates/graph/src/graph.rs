@@ -242,8 +242,9 @@ impl Graph {
         }
     }
 
-    /// What is to be done between sweeps, and beside them; whether there is more of it.
-    fn prepare(&mut self, most: usize) -> bool {
+    /// Does what is to be done between sweeps, and beside them: takes in what waits, and builds a
+    /// generation. Whether there is more of it.
+    pub fn prepare(&mut self, most: usize) -> bool {
         if self.edges.build(most)
             && let Some(begun) = self.begun.take()
         {
@@ -363,6 +364,13 @@ impl Graph {
         let is_good = error <= self.settings.error || self.alike >= MOST_HELD;
         let is_much = self.waiting.len() as u64 * PART > self.edges.count();
         self.is_holding = !(is_good || is_much || self.wanted.is_some());
+    }
+
+    /// What comes does not wait for good ranks until the next publication: there is so much of it
+    /// that they would be wrong as soon as they are there. Who calls it may let the next sweep
+    /// wait, and have [`Graph::prepare`] take in what comes.
+    pub fn take_in(&mut self) {
+        self.is_holding = false;
     }
 
     /// What is known.

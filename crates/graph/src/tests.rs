@@ -394,6 +394,26 @@ fn a_generation_knows_the_source_that_came_while_it_was_made() {
     assert_eq!(offer(&mut graph, 0, 9, &[edge(0, 19, true)], 0).new, 1, "it is in the log");
 }
 
+#[test]
+fn what_comes_waits_for_good_ranks_unless_it_is_to_be_taken_in() {
+    let edge = |it: u64| Event { sequence: it, time: 1, from: it % 9, to: it % 97, removes: false };
+    for is_flood in [false, true] {
+        let mut graph = Graph::new(SETTINGS);
+        offer(&mut graph, 0, 5, &(0..500).map(edge).collect::<Vec<_>>(), 0);
+        graph.step(0, 1);
+        offer(&mut graph, 0, 5, &[edge(500)], 0);
+        while graph.step(0, 1) == Some(false) {}
+        if is_flood {
+            graph.take_in();
+        }
+        while graph.prepare(5) {}
+        let has_it = |graph: &Graph| edges(graph).contains(&(500 % 9, 500 % 97));
+        assert_eq!((graph.published().behind, has_it(&graph)), (1, is_flood));
+        settle(&mut graph);
+        assert_eq!((graph.published().behind, has_it(&graph)), (0, true));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
