@@ -74,7 +74,14 @@ pub fn commands(guide: &str, begins: &str) -> Vec<String> {
 /// A command of the guide.
 pub fn step(place: &Place, line: &str, port: u16) -> String {
     let line = line.replace("8080", &port.to_string());
-    let words: Vec<&str> = line.split_whitespace().collect();
+    // Between quotes there is one word.
+    let parts = line.split('"').enumerate();
+    let words: Vec<&str> = parts
+        .flat_map(|(at, part)| match at % 2 {
+            0 => part.split_whitespace().collect(),
+            _ => vec![part],
+        })
+        .collect();
     let mut command = match words[0] {
         "./nile" => {
             let mut command = place.nile();
@@ -127,6 +134,49 @@ fn the_guide_serves_a_dataset() {
         step(&place, line, port);
     }
     assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "the port is free again");
+    assert_eq!(place.left(), Vec::<String>::new());
+}
+
+#[test]
+fn a_relay_joins_connections() {
+    let place = Place::new();
+    let port = free_port();
+    let guide = fs::read_to_string(root().join("docs/network.md")).unwrap();
+    let lines = commands(&guide, "Join ports");
+    let has_curl = Command::new("curl").arg("--version").output().is_ok();
+    let readme = fs::read(root().join("README.md")).unwrap();
+    let (down, others) = lines.split_last().unwrap();
+    for line in others {
+        if has_curl || !line.starts_with("curl") {
+            step(&place, line, port);
+        }
+    }
+    if has_curl {
+        assert_eq!(fs::read(place.folder().join("copy.md")).unwrap(), readme);
+        fs::remove_file(place.folder().join("copy.md")).unwrap();
+    }
+    // One side sends no more before the other one has begun.
+    let mut stream = connect(port);
+    stream.write_all(b"GET /data/readme HTTP/1.0\r\n\r\n").unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut came = Vec::new();
+    stream.read_to_end(&mut came).unwrap();
+    assert!(came.starts_with(b"HTTP/1.1 200 ") && came.ends_with(&readme));
+
+    // Its connections end with it, and when there is nobody to join them to.
+    let mut stream = connect(port);
+    stream.write_all(b"GET ").unwrap();
+    thread::sleep(Duration::from_millis(300));
+    place.run(&["servers", "restart", "relay"]).expect(0);
+    let ended = stream.read(&mut [0]).map_err(|error| error.kind());
+    assert!(matches!(ended, Ok(0) | Err(ErrorKind::ConnectionReset)), "{ended:?}");
+    place.run(&["package", "stop", "web"]).expect(0);
+    until("nobody is joined", || {
+        let mut stream = connect(port);
+        let _ = stream.write_all(b"GET ");
+        stream.read(&mut [0]).is_err()
+    });
+    step(&place, down, port);
     assert_eq!(place.left(), Vec::<String>::new());
 }
 

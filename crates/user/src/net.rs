@@ -103,11 +103,22 @@ pub fn serve(
         let _ = crate::log!(system, "the argument is to be the port, or empty");
         return NO_PORT;
     };
+    run(system, name, connections, |network, services| body(network, services, port))
+}
+
+/// What a package does that has a network: gives `body` that of the package `name`, with so many
+/// connections at once, until it fails; says why in the log, and gives the exit code.
+pub fn run(
+    system: &dyn System,
+    name: &str,
+    connections: usize,
+    body: impl FnOnce(&Network<'_>, &Services) -> NetResult<Infallible>,
+) -> u64 {
     let runtime = Runtime::new(system);
     // Only calls between the package's own services would ask which core it is.
     crate::with_services(&runtime, CoreId(0), |services| {
         let network = Network::open(&runtime, services, name, connections);
-        let Err(error) = network.and_then(|network| body(&network, services, port));
+        let Err(error) = network.and_then(|network| body(&network, services));
         let _ = crate::log!(system, "{error}");
         NO_NETWORK
     })

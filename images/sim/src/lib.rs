@@ -22,11 +22,12 @@ use nile_unruly::{AT_BYTES, Act, Acts, NOT_STOPPED, Span};
 pub use shifting::{Control, shifting};
 
 /// Every package of the project: what `Options::packages` takes.
-pub const PACKAGES: [(&str, Program); 18] = [
+pub const PACKAGES: [(&str, Program); 19] = [
     ("buffers", nile_buffers::main),
     ("numbers", |system, _| nile_numbers::run(system, compute)),
     ("pairs", nile_pairs::main),
     ("echo", nile_echo::main),
+    ("relay", nile_relay::main),
     ("memcached", nile_memcached::main),
     ("fetch", nile_fetch::main),
     ("iperf", nile_iperf::main),
@@ -47,6 +48,7 @@ pub const PACKAGES: [(&str, Program); 18] = [
 pub const STORE: Store = Store::Linked(&[
     "buffers",
     "echo",
+    "relay",
     "memcached",
     "fetch",
     "iperf",
