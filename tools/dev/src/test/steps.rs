@@ -202,8 +202,8 @@ pub const STEPS: &[Step] = &[
     ),
     waits(
         "sim-domains",
-        "domains that change hands while they and their supervisor die, 200 seeds",
-        "./nile sim domains --runs 200",
+        "domains that change hands while they and their supervisor die, 1,000 seeds",
+        "./nile sim domains --runs 1000",
     ),
     waits(
         "sim-roles",
@@ -499,6 +499,13 @@ pub const STEPS: &[Step] = &[
         name: "sim-policies-long",
         what: "scheduling policies, hostile ones too, 100,000 seeds",
         command: "./nile sim policies --runs 100000",
+        environment: RELEASE,
+        ..LONG
+    },
+    Step {
+        name: "sim-domains-long",
+        what: "domains that change hands while they and their supervisor die, 50,000 seeds",
+        command: "./nile sim domains --runs 50000",
         environment: RELEASE,
         ..LONG
     },
