@@ -14,7 +14,14 @@ from harness.record import Figure
 from net import judge
 from net.rows import Entry
 
-UNITS = {"ms": "ms", "us": "us", "mbit_s": "Mbit/s", "echoes_s": "1/s", "per_second": "1/s"}
+UNITS = {
+    "ms": "ms",
+    "us": "us",
+    "mbit_s": "Mbit/s",
+    "echoes_s": "1/s",
+    "per_second": "1/s",
+    "per_mb": "1/MB",
+}
 
 
 def document(

@@ -13,6 +13,7 @@ BULK = 0.5
 RTT_SLEEPING, RTT_POLLING = 2.5, 1.5
 CONNECTIONS = 0.5
 FILTER = 0.9
+CALLS = 0.01
 
 # By row and contestant, each of its figures.
 Measured = Mapping[tuple[str, str], Mapping[str, float]]
@@ -54,6 +55,8 @@ def judge(of: Measured) -> list[Target]:
     # By the usual time, which others of this machine disturb less than a sum.
     value = ratio(of, "connections", "half_us", "Linux", "NileOS")
     least("connections", "a second, beside Linux", value, CONNECTIONS)
+    value = ratio(of, "calls", "per_mb", "NileOS", "Linux")
+    most("calls", "of who receives a megabyte, beside Linux", value, CALLS)
     value = ratio(of, "filter", "mbit_s", "NileOS with rules", "NileOS")
     least("filter", "with 1,000 rules, beside none", value, FILTER)
     return targets

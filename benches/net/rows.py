@@ -3,13 +3,14 @@ CPU seconds of both sides."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from harness.install import say
 from harness.order import rotated
 from harness.processes import CommandFailed
 from net.spaces import LINUX, NODE, address
-from net.system import APART, Bench, Cpu, Places, at, node
+from net.system import APART, LONG, OFTEN, Bench, Cpu, Hindrance, Places, at, node
 
 # Connections that are open while a server is replaced.
 CONNECTIONS = 100
@@ -81,8 +82,8 @@ def restart(task: Task) -> tuple[Figures, Cpu]:
     """A download while `net`, which has the connection, is ended and begins anew."""
     task.bench.place(APART)
     command = (task.bench.nile, "servers", "restart", "net")
-    words = (node(80), "/data/bulk", task.bench.content, str(task.faults))
-    said, cpu = task.bench.client("node", task.bench.peer, "download", *words, *command)
+    words = ("download", node(80), "/data/bulk", task.bench.content, str(task.faults), *command)
+    said, cpu = task.bench.client("node", task.bench.peer, *words, control=LONG)
     return {**gaps(said), "mbit_s": said["per_second"] * 8 / 1e6}, cpu
 
 
@@ -90,8 +91,8 @@ def replace(task: Task) -> tuple[Figures, Cpu]:
     """Echoes on many connections while `net`, which has them, is replaced by another file of it."""
     task.bench.place(APART)
     command = (task.bench.nile, "servers", "replace", "net", "net")
-    words = (node(7), str(CONNECTIONS), str(task.faults))
-    said, cpu = task.bench.client("node", task.bench.peer, "echoes", *words, *command)
+    words = ("echoes", node(7), str(CONNECTIONS), str(task.faults), *command)
+    said, cpu = task.bench.client("node", task.bench.peer, *words, control=LONG)
     return {**gaps(said), "echoes_s": said["per_second"]}, cpu
 
 
@@ -119,12 +120,16 @@ def of_linux(measure: Callable[..., tuple[Figures, Cpu]], *more: Any) -> Measure
     return lambda task: measure(task, "linux", *more)
 
 
-def stream(task: Task, of: str, *more: str, control: bool = True) -> tuple[Figures, Cpu]:
+def stream(
+    task: Task, of: str, *more: str, control: Hindrance | None = LONG
+) -> tuple[Figures, Cpu]:
     """A stream of iperf3's: from the client, or, with `--reverse`, to it."""
     to = NODE if of == "node" else address(LINUX)
     words = ("iperf3", "--json", "--client", to, "--time", f"{task.seconds:.0f}", *more)
     said, cpu = task.bench.client(of, *words, control=control)
-    received = said["end"]["sum_received"]
+    received = said["end"].get("sum_received")
+    if received is None:
+        raise CommandFailed(f"iperf3 has no result: {said.get('error', 'it does not say why')}")
     # Of CPU, as seconds for each gigabyte.
     gigabytes = max(received["bytes"] / 1e9, 1e-9)
     return {
@@ -142,19 +147,31 @@ def frames(task: Task, of: str, *more: str) -> tuple[Figures, Cpu]:
         task.bench.spaces.offloads(True)
 
 
-def rtt(task: Task, of: str, port: int, *more: str) -> tuple[Figures, Cpu]:
+def rtt(
+    task: Task, of: str, port: int, *more: str, control: Hindrance | None = OFTEN
+) -> tuple[Figures, Cpu]:
     """A message there and back."""
     words = ("rtt", at(of, port), str(task.seconds), *more)
-    said, cpu = task.bench.client(of, task.bench.peer, *words)
+    said, cpu = task.bench.client(of, task.bench.peer, *words, control=control)
     return {"half_us": said["half_us"], "p99_us": said["p99_us"]}, cpu
 
 
-def connects(task: Task, of: str) -> tuple[Figures, Cpu]:
+def connects(
+    task: Task, of: str, control: Hindrance | None = OFTEN
+) -> tuple[Figures, Cpu]:
     """A connection for each message."""
-    said, cpu = task.bench.client(
-        of, task.bench.peer, "connects", at(of, 7), str(task.seconds)
-    )
+    words = ("connects", at(of, 7), str(task.seconds))
+    said, cpu = task.bench.client(of, task.bench.peer, *words, control=control)
     return {"per_second": said["per_second"], "half_us": said["half_us"]}, cpu
+
+
+def calls(task: Task, of: str) -> tuple[Figures, Cpu]:
+    """System calls of whoever receives a stream, by the megabyte: all that a package makes; of a
+    server of Linux those alone that read and write."""
+    before = task.bench.system_calls(of)
+    said, cpu = stream(task, of)
+    megabytes = said["mbit_s"] * task.seconds / 8
+    return {"per_mb": (task.bench.system_calls(of) - before) / max(megabytes, 1e-9)}, cpu
 
 
 def filtered(task: Task, rules: int) -> tuple[Figures, Cpu]:
@@ -165,7 +182,7 @@ def filtered(task: Task, rules: int) -> tuple[Figures, Cpu]:
     file = task.bench.content.with_name("rules")
     file.write_text("\n".join([*others, "allow in", "allow out"]) + "\n")
     task.bench.ask("net", "filter", "n1", "set", file)
-    return stream(task, "node", "--reverse", control=rules > 0)
+    return stream(task, "node", "--reverse", control=LONG if rules else None)
 
 
 ROWS: dict[str, dict[str, Measure]] = {
@@ -183,14 +200,18 @@ ROWS: dict[str, dict[str, Measure]] = {
     },
     "rtt": {
         "NileOS": of_node(ECHO, rtt, 7),
-        "NileOS, net apart": of_node(APART, rtt, 7),
+        "NileOS, net apart": of_node(APART, partial(rtt, control=None), 7),
         "Linux sleeps": of_linux(rtt, 7),
         "Linux polls": of_linux(rtt, 8, "spin"),
     },
     "connections": {
         "NileOS": of_node(ECHO, connects),
-        "NileOS, net apart": of_node(APART, connects),
+        "NileOS, net apart": of_node(APART, partial(connects, control=None)),
         "Linux": of_linux(connects),
+    },
+    "calls": {
+        "NileOS": of_node(APART, calls),
+        "Linux": of_linux(calls),
     },
     "filter": {
         "NileOS": lambda task: filtered(task, 0),

@@ -21,8 +21,11 @@ from net.spaces import LINUX, NODE, TAP, Spaces, address
 LIMIT_SECONDS = 120
 CLIENT_SECONDS = 300
 
-# As the control, the node's workers stand still for so long, and then go on for so long.
-HINDERED_SECONDS = (0.06, 0.02)
+# As the control, the node's workers stand still for so long, and then go on for so long: for less
+# than a message takes, or for long enough that a server can begin.
+Hindrance = tuple[float, float]
+OFTEN: Hindrance = (0.004, 0.00005)
+LONG: Hindrance = (0.06, 0.02)
 
 # What is downloaded.
 BULK_BYTES = 32 << 20
@@ -85,6 +88,7 @@ class Bench:
             log = self.peers.folder / f"{name}.log"
             command = Command(self.spaces.linux.words(*pinned(1), *words), {})
             self.servers.append(self.peers.start(command, log, log).pid)
+        self.iperf = self.servers[-1]
         self.is_up = True
         up = [self.nile, "up", "--machine", "hosted", "--nodes", "1", "--disk", "256M"]
         up += ["--unsealed", "--interface", f"tap:{TAP}"]
@@ -131,34 +135,45 @@ class Bench:
     def do(self, words: list[str | Path]) -> str:
         return self.crew.run(Command(words, self.environment()), LIMIT_SECONDS).out
 
-    def client(self, of: str, *words: str | Path, control: bool = True) -> tuple[Any, Cpu]:
+    def client(
+        self, of: str, *words: str | Path, control: Hindrance | None = OFTEN
+    ) -> tuple[Any, Cpu]:
         """Runs a client of the node or of Linux to its end: the document that it prints. If this
-        is the control the node is hindered meanwhile, or not if `control` says so."""
+        is the control the node is hindered meanwhile as `control` says."""
 
         def system() -> float:
             return sum(map(used, self.crew.members() if of == "node" else self.servers))
 
         command = Command(self.spaces.peer.words(*pinned(0), *words), self.environment())
         before, children = system(), resource.getrusage(resource.RUSAGE_CHILDREN)
-        with self.hindered() if of == "node" and control else nullcontext():
+        with self.hindered(control) if of == "node" and control else nullcontext():
             said = self.peers.run(command, CLIENT_SECONDS).out
         after, all_of_them = system(), resource.getrusage(resource.RUSAGE_CHILDREN)
         client = all_of_them.ru_utime - children.ru_utime
         client += all_of_them.ru_stime - children.ru_stime
         return json.loads(said), Cpu(client, after - before)
 
+    def system_calls(self, of: str) -> int:
+        """Of the package `iperf`, or, as far as they read and write, of iperf3's server."""
+        if of == "linux":
+            said = Path(f"/proc/{self.iperf}/io").read_text().splitlines()
+            return sum(int(it.split()[1]) for it in said if it.startswith(("syscr", "syscw")))
+        nodes = json.loads(self.ask("status", "--json"))["nodes"]
+        packages = [it for node in nodes for core in node["cores"] for it in core["packages"] or []]
+        return sum(it["system_calls"] for it in packages if it["name"] == "iperf")
+
     def workers(self) -> list[int]:
         """The processes that are worker cores."""
         return [pid for pid in self.crew.members() if b"--worker-of-a-node" in command_of(pid)]
 
     @contextmanager
-    def hindered(self) -> Iterator[None]:
+    def hindered(self, how: Hindrance) -> Iterator[None]:
         """As the control, has the workers stand still most of the time."""
         if not self.control:
             yield
             return
         over, workers = threading.Event(), self.workers()
-        hinders = threading.Thread(target=hinder, args=(over, workers), daemon=True)
+        hinders = threading.Thread(target=hinder, args=(over, workers, how), daemon=True)
         hinders.start()
         try:
             yield
@@ -169,9 +184,11 @@ class Bench:
                 send(pid, SIGCONT)
 
 
-def hinder(over: threading.Event, workers: list[int]) -> None:
+def hinder(over: threading.Event, workers: list[int], how: Hindrance) -> None:
+    # Before all others of the machine, or it would come too late to stop them again.
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     while not over.is_set():
-        for what, seconds in zip((SIGSTOP, SIGCONT), HINDERED_SECONDS, strict=True):
+        for what, seconds in zip((SIGSTOP, SIGCONT), how, strict=True):
             for pid in workers:
                 send(pid, what)
             over.wait(seconds)

@@ -27,6 +27,7 @@ GOOD = {
     "mbit_s": 900.0,
     "per_second": 9000.0,
     "cpu_s_gb": 1.0,
+    "per_mb": 100.0,
 }
 
 
@@ -43,14 +44,20 @@ def measured(ours: float, names: dict[str, dict[str, Any]] = rows.ROWS) -> list[
 
 class Judging(unittest.TestCase):
     def test_every_row_has_a_target(self) -> None:
-        targets = judge.judge(judge.measured(measured(1.0)))
+        entries = measured(1.0)
+        for it in entries:
+            if (it.row, it.name) == ("calls", "NileOS"):
+                it.turns = [Turn({"per_mb": 1.0}, Cpu(1.0, 1.0))]
+        targets = judge.judge(judge.measured(entries))
         self.assertEqual({it.name for it in targets}, set(rows.ROWS))
         self.assertTrue(all(it.met for it in targets), targets)
         self.assertEqual(judge.problems(targets, True, False), [])
 
     def test_a_control_has_to_miss_them_all(self) -> None:
         targets = judge.judge(judge.measured(measured(1.0)))
-        self.assertEqual(len(judge.problems(targets, False, True)), len(targets))
+        met = sum(it.met for it in targets)
+        self.assertGreater(met, 5)
+        self.assertEqual(len(judge.problems(targets, False, True)), met)
 
     def test_what_is_slow_misses_where_it_is_promised(self) -> None:
         for times, rows_missed in (
@@ -98,7 +105,7 @@ class Turns(unittest.TestCase):
     def test_a_result_is_shown_and_kept(self) -> None:
         entries = measured(1.0)
         entries[0].failed = "it is gone"
-        result = document(entries, 1, True, False)
+        result = document(entries, 1, False, False)
         self.assertIn("FAILED: it is gone", text(result))
         self.assertEqual(result["problems"], ["restart, NileOS: it is gone"])
         kept = recorded(result)

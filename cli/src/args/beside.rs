@@ -142,6 +142,8 @@ pub enum Carried {
     Rtt,
     /// A connection for each 64 bytes.
     Connections,
+    /// System calls of who receives a stream.
+    Calls,
     /// A stream through a packet filter with 1,000 rules, beside none.
     Filter,
 }
