@@ -3,8 +3,9 @@
 //! made worse on purpose, which must miss the target (`--control`).
 //!
 //! `nile-benches [--control] [--quick] [NAME…]` runs the benchmarks of these names, or all but the
-//! long ones; `sort` and `sync` are also the names of all whose names begin with `sort-` and
-//! `sync-`. Those that take long work on less data with `--quick`, where targets are no promise.
+//! long ones; `sort`, `sync` and `domain` are also the names of all whose names begin with `sort-`,
+//! `sync-` and `domain-`. Those that take long work on less data with `--quick`, where targets are
+//! no promise.
 //! Each result goes to standard output as one report (the byte 0x1E, a JSON document, a line's
 //! end); what a person wants to know besides goes to standard error. Exit status 0: all ran, 1: one
 //! could not be run, 2: the request was wrong.
@@ -19,6 +20,7 @@
 //!   measure it, [`cluster_up`] three of them.
 //! * [`disk`]: a hosted disk, beside plain reads and writes; [`files`]: a file put and got, beside
 //!   `cp`.
+//! * [`domain`]: domains beside themselves, and beside containers.
 //! * [`interrupt`]: Ctrl-C, upon which nothing is left behind.
 //! * [`replace`]: a package that is replaced under its callers.
 //! * [`roles`]: a core that gets another role.
@@ -37,6 +39,7 @@ mod call;
 mod cluster_up;
 mod compose;
 mod disk;
+mod domain;
 mod duel;
 mod ends;
 mod figure;
@@ -106,7 +109,7 @@ const fn usual(name: &'static str, run: Run) -> Benchmark {
 }
 
 /// Every benchmark, the quick ones first.
-const BENCHMARKS: [Benchmark; 31] = [
+const BENCHMARKS: [Benchmark; 34] = [
     usual("ring-poll", poll::run),
     usual("ring-sleep", sleep::run),
     usual("ring-throughput", throughput::run),
@@ -141,6 +144,9 @@ const BENCHMARKS: [Benchmark; 31] = [
         long: true,
     },
     Benchmark { name: "mixed-day", run: mixed_day::run, quick: None, long: true },
+    Benchmark { name: "domain-colocate", run: domain::run_colocate, quick: None, long: true },
+    Benchmark { name: "domain-create", run: domain::run_create, quick: None, long: true },
+    Benchmark { name: "domain-core", run: domain::run_core, quick: None, long: true },
     Benchmark { name: "sort", run: sort::run, quick: Some(sort::try_out), long: true },
     Benchmark {
         name: "sort-scaling",

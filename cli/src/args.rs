@@ -281,7 +281,7 @@ pub struct Bench {
     #[command(subcommand)]
     pub beside: Option<Beside>,
     /// Run only the benchmarks with these names; `sort` is also `sort-scaling`. Without names, all
-    /// but those two, `jobs-fair` and `mixed-day`.
+    /// but those two, `jobs-fair`, `mixed-day` and `domain`.
     pub names: Vec<String>,
     /// Have those that take minutes work on less data, for trying: targets are no promise then.
     #[arg(long)]
