@@ -479,7 +479,7 @@ async fn check<M: Machine>(core: &Core<M>, findings: &Findings, wanted: Wanted) 
     findings.check(memory == after, what);
     let left = || core.pool().map(|pool| pool.free_buffers());
     let lent = if deployed.may_be_lost.get() { LENT } else { 0 };
-    let is_back = |(left, free)| (free.saturating_sub(lent)..=free).contains(&left);
+    let is_back = |(left, free): (usize, usize)| (free.saturating_sub(lent)..=free).contains(&left);
     let are_back = until(core, || left().zip(free).is_none_or(is_back)).await;
     findings.check(are_back, format_args!("{:?} buffers are free, {free:?} before", left()));
     let generations = others.iter().map(|it| u64::from(board.record(*it).generation().0));
