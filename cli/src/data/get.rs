@@ -1,5 +1,7 @@
 //! `nile get`: a dataset becomes a file, which is there when all of it is.
 
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 
 use super::args::Get as Options;
@@ -37,6 +39,9 @@ pub fn run(options: &Options) -> Result<(), Failure> {
 /// How often it is looked anew what a name means that was replaced meanwhile.
 const TRIES: usize = 3;
 
+/// How long a core with a disk may take to begin anew, as when it gets another kernel image.
+const COMES_BACK: Duration = Duration::from_secs(3);
+
 /// What a name means, and where all of it is.
 pub fn whole(stores: &mut Stores, name: &str) -> Result<Known, Failure> {
     let known = Catalogue::glance(stores)?.find(name)?;
@@ -51,6 +56,10 @@ pub fn whole(stores: &mut Stores, name: &str) -> Result<Known, Failure> {
             break;
         }
         known = again;
+    }
+    let until = Instant::now() + COMES_BACK;
+    while known.lacks().is_some() && Instant::now() < until && stores.wait_for_others()? {
+        known = Catalogue::gather(stores)?.find(name)?;
     }
     match known.lacks() {
         None => Ok(known),

@@ -26,6 +26,9 @@ const SENT: Duration = Duration::from_millis(100);
 /// How long it is waited for at most that nodes are known which run again.
 const KNOWN: Duration = Duration::from_secs(1);
 
+/// How long it is waited at a time for stores that are to come.
+const MOMENT: Duration = Duration::from_millis(100);
+
 /// How long a store that is busy is left alone.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -106,6 +109,19 @@ impl Stores {
         }
         self.all.sort_by_key(|target| (target.node, target.core));
         Ok(())
+    }
+
+    /// Waits a moment for stores whose cores begin anew, and takes them in. Whether there may be
+    /// any: a node runs that did not answer, and not because of its disk.
+    pub fn wait_for_others(&mut self) -> Result<bool, Failure> {
+        let running = self.session.running();
+        let may_come = |node: &&NodeId| running.contains(node) && !self.broken.contains_key(node);
+        if !self.absent.iter().any(|node| may_come(&node)) {
+            return Ok(false);
+        }
+        self.session.peer.until(MOMENT, |_| false)?;
+        self.meet_again()?;
+        Ok(true)
     }
 
     /// Every store.
