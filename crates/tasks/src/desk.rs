@@ -3,7 +3,7 @@
 
 use alloc::format;
 use alloc::rc::Rc;
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::future::Future;
 use core::time::Duration;
 
@@ -22,8 +22,13 @@ use crate::task::Task;
 /// How long a call may take: it ends sooner by itself, with its core at the latest.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
-/// How long the pool may have no free buffer, and how often it is looked.
-const SHORTAGE: Duration = Duration::from_secs(30);
+/// How long the pool may have no free buffer until an attempt gives up those that it has, which
+/// others of the node may wait for. Each time that it was not enough it is three times as long, up
+/// to the last: disks may be slow.
+const SHORTAGE: Duration = Duration::from_secs(3);
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// How often it is looked.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// A package's side of the service.
@@ -33,6 +38,8 @@ pub(crate) struct Desk<'s> {
     stages: &'s dyn Stages,
     /// What came while something else was done, which is off since.
     next: RefCell<Option<Command>>,
+    /// How long the pool may have no free buffer.
+    shortage: Cell<Duration>,
 }
 
 /// Obeys commands until the job is over; gives the package's exit code.
@@ -43,7 +50,13 @@ pub(crate) fn serve(system: &dyn System, stages: &dyn Stages) -> u64 {
         let stl = services.stl().with_patience(PATIENCE);
         let client = runtime.block_on(TaskClient::find(&stl))?;
         let runtime = runtime.clone();
-        let desk = Rc::new(Desk { runtime, client, stages, next: RefCell::default() });
+        let desk = Rc::new(Desk {
+            runtime,
+            client,
+            stages,
+            next: RefCell::default(),
+            shortage: Cell::new(SHORTAGE),
+        });
         loop {
             let command = match desk.next.take() {
                 Some(command) => command,
@@ -138,8 +151,9 @@ impl<'s> Desk<'s> {
                 Ok(buffer) => return Ok(buffer),
             };
             let now = self.now();
-            let until = *until.get_or_insert(now + SHORTAGE);
+            let until = *until.get_or_insert(now + self.shortage.get());
             if status != Status::Busy || now >= until {
+                self.shortage.set((self.shortage.get() * 3).min(LONGEST));
                 return Err(Halt::space(format!("no buffer of the node's pool: {status}")));
             }
             self.breathe(ticket)?;
