@@ -4,7 +4,7 @@
 //!
 //! Its argument is `PORT TO`: the port, and `HOST:PORT` with a name, an address of IPv4, or one of
 //! IPv6 in brackets. The connections end with the package, as its next incarnation could not tell
-//! which of them were joined; those of `net` do not end with `net`.
+//! which of them were joined.
 #![no_std]
 #![forbid(unsafe_code)]
 
