@@ -8,6 +8,7 @@
 //! | `ping`            | every core reaches every core, in order, also itself                   |
 //! | `restart`         | a worker that panics comes back; what was sent to it before is `Dead`  |
 //! | `manager-restart` | so does the management core; no frame is given twice                   |
+//! | `manager-renewal` | it ends as planned and comes back, perhaps with another image          |
 //! | `isolation`       | a stray write into another core's memory faults on the writer alone    |
 //! | `tickless`        | a worker that computes is not interrupted                              |
 //! | `ticked`          | its control: with ticks on, the same worker is, and it is counted      |
@@ -148,13 +149,15 @@ use nile_node::{Node, Programs};
 use nile_platform::Misbehave;
 
 use arguments::Arguments;
+use manager_restart::How;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 68] = [
+pub const PROGRAMS: [&str; 69] = [
     "boot",
     "ping",
     "restart",
     "manager-restart",
+    "manager-renewal",
     "isolation",
     "tickless",
     "ticked",
@@ -300,7 +303,8 @@ fn start<M: Misbehave>(core: &Core<M>, command: &str) {
         "boot" | "serve" => Node::start(core, command),
         "ping" => ping::start(core, &arguments),
         "restart" => restart::start(core),
-        "manager-restart" => manager_restart::start(core),
+        "manager-restart" => manager_restart::start(core, How::Panics),
+        "manager-renewal" => manager_restart::start(core, How::planned(&arguments)),
         "isolation" => isolation::start(core),
         "tickless" => tickless::start(core, &arguments, tickless::Expect::Silence),
         "ticked" => tickless::start(core, &arguments, tickless::Expect::Ticks),

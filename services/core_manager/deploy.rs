@@ -9,7 +9,6 @@ use nile_abi::{CoreId, ImageRefused, Status};
 use nile_stl::node::Node;
 use nile_stl::{CallError, CallResult, Stl};
 
-use super::assign::part;
 use super::leave;
 
 /// An image as it is called.
@@ -17,13 +16,17 @@ pub fn name(image: u64) -> Option<String> {
     (image != 0).then(|| format!("{image:016x}"))
 }
 
-/// Has `core` begin anew from the image in a file that was handed to the node. Gives the image.
+/// Has `core` begin anew from the image in a file that was handed to the node. Gives the image,
+/// which the core that manages the node, this one, has yet to begin with.
 pub async fn deploy(stl: &Stl, core: u16, file: u64, patience: Duration) -> CallResult<u64> {
     let (node, id) = (stl.node()?, CoreId(core));
-    if keeps_image(&*node, id) {
+    if !node.may_have_image(id) {
         return Err(refused(core, ImageRefused::Stays));
     }
     let image = node.load_image(id, file).map_err(|why| refused(core, why))?;
+    if id == CoreId::BOOT {
+        return renew_own(&*node, patience).map(|()| image).inspect_err(|_| node.unload_image(id));
+    }
     if let Err(error) = leave(stl, core, patience, true).await {
         node.unload_image(id);
         return Err(error);
@@ -45,18 +48,23 @@ pub async fn deploy(stl: &Stl, core: u16, file: u64, patience: Duration) -> Call
 /// Takes a piece of an image for a core.
 pub async fn take(stl: &Stl, core: u16, bytes: u64, at: u64, piece: &[u8]) -> CallResult<()> {
     let (node, id) = (stl.node()?, CoreId(core));
-    if keeps_image(&*node, id) {
+    if !node.may_have_image(id) {
         return Err(refused(core, ImageRefused::Stays));
     }
     let taken = node.take_image(id, bytes, at, piece).await;
     taken.map_err(|why| refused(core, why))
 }
 
-/// Whether a core runs the image that the node was started with for as long as that is there.
-pub fn keeps_image(node: &dyn Node, core: CoreId) -> bool {
-    let is_pinned =
-        || node.state_of(core).is_some_and(|it| part(core, &it, node.member().is_some()).is_pinned);
-    !node.may_have_image(core) || is_pinned()
+/// Has this core, which manages the node, begin anew in a moment.
+pub fn renew_own(node: &dyn Node, patience: Duration) -> CallResult<()> {
+    node.renew_own(patience).map_err(|status| {
+        let why = match status {
+            Status::Busy => "is to begin anew already",
+            Status::NoTables => "has no page tables for an image over so many addresses",
+            _ => "does not begin anew",
+        };
+        CallError::new(status, format!("core {} {why}", CoreId::BOOT.0))
+    })
 }
 
 fn refused(core: u16, why: ImageRefused) -> CallError {
@@ -90,8 +98,8 @@ fn refused(core: u16, why: ImageRefused) -> CallError {
             Status::Denied,
             format!(
                 "core {core} keeps the image that the node was started with: another one is for \
-                 cores of PCs that are no domains, and for cores of hosted nodes that only work; \
-                 not for those that manage their node or link it to its cluster"
+                 cores of PCs that are no domains, but for the managing core of one that has some, \
+                 and for cores of hosted nodes that only work"
             ),
         ),
     };

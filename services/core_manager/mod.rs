@@ -68,7 +68,7 @@ impl CoreManagerKernel for CoreManager {
                 roles: CoreRole::all_of(state.roles),
                 phase: state.phase.into(),
                 image: deploy::name(node.image_of(core)),
-                keeps_image: deploy::keeps_image(&*node, core),
+                keeps_image: !node.may_have_image(core),
                 drives: drives.map(|(line, _)| format!("{line}")).collect(),
                 is_pinned: assign::part(core, &state, in_cluster).is_pinned,
                 load: state.load,
@@ -126,6 +126,9 @@ impl CoreManagerKernel for CoreManager {
         // One that is sent away at the same time would not begin anew.
         self.is_free()?;
         let (stl, patience) = (self.stl.clone(), Duration::from_millis(patience_ms.into()));
+        if CoreId(core) == CoreId::BOOT {
+            return deploy::renew_own(&*stl.node()?, patience);
+        }
         self.change(async move { leave(&stl, core, patience, false).await }).await
     }
 

@@ -9,7 +9,7 @@ use core::time::Duration;
 use nile_abi::{Instant, NodeId};
 use nile_job::{End, JobId, Keeper, Master, Phase, Progress, Record, Spans, WorkerId};
 use nile_order::SortedSet;
-use nile_stl::LocalFuture;
+use nile_stl::{Engaged, LocalFuture};
 use nile_sync::{Notify, first};
 
 use super::cluster::Cluster;
@@ -23,6 +23,8 @@ pub struct Hosted {
     pub keeper: RefCell<Keeper>,
     /// Its master, if that is here.
     pub master: RefCell<Option<Master>>,
+    /// What keeps this core from leaving meanwhile.
+    engaged: RefCell<Option<Engaged>>,
     /// What is to be told.
     pub account: RefCell<Account>,
     /// Workers that know the job and have taken samples.
@@ -81,6 +83,7 @@ impl Hosted {
             id: stored.job.id,
             keeper: RefCell::new(keeper),
             master: RefCell::default(),
+            engaged: RefCell::default(),
             account: RefCell::new(Account::new(now)),
             samplers: RefCell::default(),
             stored: RefCell::new(Some(stored)),
@@ -158,7 +161,8 @@ impl Hosted {
     }
 
     /// Puts a master in its place.
-    pub fn set_master(&self, master: Master) {
+    pub fn set_master(&self, master: Master, engaged: Engaged) {
+        self.engaged.replace(Some(engaged));
         *self.told.borrow_mut() = Told::default();
         self.samplers.borrow_mut().clear();
         *self.master.borrow_mut() = Some(master);
@@ -166,6 +170,7 @@ impl Hosted {
 
     /// Drops the master.
     pub fn end_master(&self) {
+        self.engaged.take();
         if let Some(master) = self.master.take() {
             let account = &mut *self.account.borrow_mut();
             account.last = Some(master.progress());

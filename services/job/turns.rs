@@ -85,7 +85,8 @@ impl Board {
         let (now, node) = (self.now(), self.cluster.node());
         hosted.account.borrow_mut().begin(now);
         hosted.turn.set(None);
-        hosted.set_master(Master::new(now, node, epoch, job, splits, Settings::default()));
+        let master = Master::new(now, node, epoch, job, splits, Settings::default());
+        hosted.set_master(master, self.stl.engage());
     }
 }
 

@@ -197,8 +197,7 @@ pub struct Deploy {
     /// for services and kernels.
     pub file: PathBuf,
     /// One node, as n1, or one core, as n1.c2; without it all cores of all nodes that can have
-    /// another image: those of PCs that neither manage their node nor link it to its cluster, and
-    /// workers of hosted nodes.
+    /// another image: those of PCs, and workers of hosted nodes.
     #[arg(value_name = "PLACE")]
     pub place: Option<Said>,
     /// Seconds that what a core works on may take; then it stays as it was.

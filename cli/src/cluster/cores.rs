@@ -7,9 +7,9 @@ use nile_interfaces::core_manager::CoreManagerClient;
 use nile_stl::CallError;
 use serde_json::json;
 
+use super::anew;
 use super::args::{Core, CoreAction, Leave, Place, Query};
 use super::session::Session;
-use crate::data::service;
 use crate::failure::Failure;
 use crate::peer::call::CallFailed;
 
@@ -38,7 +38,17 @@ fn leave(options: &Leave, is_away: bool) -> Result<(), Failure> {
         ask(core, query, limit, async |it| it.send_away(number, patience_ms).await)?;
         say(core, query, "is away until `nile core back` calls it", "away")
     } else {
-        ask(core, query, limit, async |it| it.renew(number, patience_ms).await)?;
+        let mut session = Session::open(&query.which, query.timeout)?;
+        let target = anew::manager(&mut session, core.node)?;
+        let before = anew::generation(&mut session, target, number)?;
+        let renewed = session.peer.work(limit, async |clients| {
+            let manager = clients.at::<CoreManagerClient>(target);
+            manager.renew(number, patience_ms).await.map_err(CallFailed::from)
+        })?;
+        renewed.map_err(|failed| failure(*core, failed, ""))?;
+        // The one that manages its node answers before.
+        let there = anew::wait(&mut session, &query.which, (core.node, number), before, limit)?;
+        there.map_err(|failed| failure(*core, failed, ""))?;
         say(core, query, "has begun anew", "running")
     }
 }
@@ -65,9 +75,7 @@ pub fn ask(
     ask: impl AsyncFnOnce(CoreManagerClient) -> Result<(), CallError>,
 ) -> Result<(), Failure> {
     let mut session = Session::open(&query.which, query.timeout)?;
-    let none = || Failure::request(format!("{} does not answer, or is none", core.node));
-    let managers = service::find::<CoreManagerClient>(&mut session)?.ok_or_else(none)?;
-    let target = managers.into_iter().find(|target| target.node == core.node).ok_or_else(none)?;
+    let target = anew::manager(&mut session, core.node)?;
     let end = session
         .peer
         .work(limit, async |clients| ask(clients.at(target)).await.map_err(CallFailed::from))?;

@@ -6,15 +6,14 @@ mod pc;
 use std::fmt::Display;
 use std::fs::{self, File};
 use std::path::Path;
-use std::time::Duration;
 
-use nile_abi::{CoreId, NodeId};
+use nile_abi::{CoreId, NodeId, Status};
 use nile_interfaces::core_manager::{CoreManagerClient, CorePhase, CoreRoles};
 use serde_json::json;
 
 use super::args::{Deploy, Place};
-use super::cores;
 use super::session::Session;
+use super::{anew, cores};
 use crate::data::hand::Handed;
 use crate::data::service;
 use crate::failure::Failure;
@@ -53,7 +52,7 @@ pub fn run(options: &Deploy) -> Result<(), Failure> {
     let (mut done, mut kept) = (Vec::new(), Vec::new());
     let mut image = String::new();
     for target in managers {
-        for it in roles(&mut session, target)? {
+        for it in in_order(roles(&mut session, target)?) {
             let core = Place { node: target.node, core: Some(CoreId(it.core)) };
             let can = !it.keeps_image && it.phase == CorePhase::Running;
             match of.and_then(|place| place.core) {
@@ -64,7 +63,9 @@ pub fn run(options: &Deploy) -> Result<(), Failure> {
                 }
                 _ => {}
             }
-            let ended = renew(&mut session, target, it.core, &way, options.patience)?;
+            // A node that another core links to its cluster from now on has another generation.
+            let target = anew::manager(&mut session, target.node)?;
+            let ended = renew(&mut session, target, &it, &way, options)?;
             image = ended.map_err(|failed| after(core, failed, &done))?;
             done.push(core.to_string());
             if !query.json {
@@ -125,6 +126,12 @@ fn open(path: &Path) -> Result<File, Failure> {
     }
 }
 
+/// Those that others have to do with last: the link to the cluster, and the managing core.
+fn in_order(mut cores: Vec<CoreRoles>) -> Vec<CoreRoles> {
+    cores.sort_by_key(|it| (CoreId(it.core) == CoreId::BOOT, it.is_pinned, it.core));
+    cores
+}
+
 fn roles(session: &mut Session, target: Target) -> Result<Vec<CoreRoles>, Failure> {
     let said = session.peer.work(session.patience, async |clients| {
         clients.at::<CoreManagerClient>(target).roles().await.map_err(CallFailed::from)
@@ -136,10 +143,11 @@ fn roles(session: &mut Session, target: Target) -> Result<Vec<CoreRoles>, Failur
 fn renew(
     session: &mut Session,
     target: Target,
-    core: u16,
+    of: &CoreRoles,
     way: &Way,
-    patience: Duration,
+    options: &Deploy,
 ) -> Result<Result<String, CallFailed>, Failure> {
+    let (core, patience) = (of.core, options.patience);
     let (mut file, patience_ms) = (way.handed.name(target.node), cores::milliseconds(patience));
     if !way.handed.has(target.node)
         && let Some(image) = &way.sent
@@ -151,10 +159,31 @@ fn renew(
     }
     // The next incarnation has to begin, too.
     let limit = patience + session.patience;
-    session.peer.work(limit, async |clients| {
+    let before = anew::generation(session, target, core)?;
+    let ended = session.peer.work(limit, async |clients| {
         let manager = clients.at::<CoreManagerClient>(target);
         manager.deploy(core, file, patience_ms).await.map_err(CallFailed::from)
-    })
+    })?;
+    let image = match ended {
+        Ok(image) => image,
+        // The answer has to go by the core that it is about.
+        Err(failed) if of.is_pinned && anew::is_lost(&failed) => format!("{file:016x}"),
+        Err(failed) => return Ok(Err(failed)),
+    };
+    if !of.is_pinned {
+        return Ok(Ok(image));
+    }
+    let there = anew::wait(session, &options.query.which, (target.node, core), before, limit)?;
+    Ok(there.and_then(|it| match it.image == Some(image.clone()) {
+        true => Ok(image),
+        false => Err(CallFailed::new(
+            Status::Failed,
+            format!(
+                "core {core} did not stay with the image, and runs its former one again: the \
+                 node's log says why"
+            ),
+        )),
+    }))
 }
 
 /// Why it ended, and what is so now.

@@ -228,12 +228,13 @@ pub trait CoreManager {
 
     /// Has a core leave and begin anew, once what it works on is done. Callers of its services
     /// find others meanwhile. Waits until its next incarnation runs. `busy`: what it works on is
-    /// not done within `patience_ms`, and the core goes on as it was.
+    /// not done within `patience_ms`, and the core goes on as it was. The core that manages the
+    /// node answers before it leaves: its next generation in `list` says that it has.
     #[stl_k(allow(operator, peer))]
     async fn renew(&self, core: u16, #[range(1..=60000)] patience_ms: u32) -> CallResult<()>;
 
-    /// Takes a piece of a kernel image of so many bytes that is to be deployed on a worker core of
-    /// a node that is a PC: the bytes from `at` on, whole words of 64 bits, each piece in its turn
+    /// Takes a piece of a kernel image of so many bytes that is to be deployed on a core of a node
+    /// that is a PC: the bytes from `at` on, whole words of 64 bits, each piece in its turn
     /// (docs/files.md). One image comes at a time. `invalid`: it is no image, or one with another
     /// ABI than the node. `not found`: it is not the next piece.
     #[stl_k(allow(operator, peer))]
@@ -245,11 +246,11 @@ pub trait CoreManager {
         #[range(1..=49152)] piece: Bytes<'_>,
     ) -> CallResult<()>;
 
-    /// Renews a worker core in the same way, but with another kernel image: on a hosted node the
-    /// file of this name that a program of the node's machine has handed to it, on a PC what has
-    /// come in pieces and has this digest. Gives the image's name. `invalid`: the file is no image,
-    /// or one with another ABI than the node. `failed`: it ended at once, and the core runs its
-    /// former image again, as it does by itself if the image fails in its first ten seconds.
+    /// Renews a core in the same way, but with another kernel image: on a hosted node the file of
+    /// this name that a program of the node's machine has handed to it, on a PC what has come in
+    /// pieces and has this digest. Gives the image's name. `invalid`: the file is no image, or one
+    /// with another ABI than the node. `failed`: it ended at once, and the core runs its former
+    /// image again, as it does by itself if the image fails in its first ten seconds.
     #[stl_k(reply = "image", allow(operator, peer))]
     async fn deploy(
         &self,

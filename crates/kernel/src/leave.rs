@@ -109,31 +109,53 @@ impl<M: Machine> Core<M> {
         self.request(Request::Drive { line, core }).await.map(drop)
     }
 
+    /// Has this core, which manages the node, end as planned within `patience`, and begin anew with
+    /// the image that was loaded for it, if one was. Its services stay where they are found: they
+    /// are nowhere else. `Busy`: it is to end already; `Denied`: it does not manage the node;
+    /// `NoTables`: the image needs more page tables than there are.
+    pub(crate) fn renew_own(&self, patience: Duration) -> Result<(), Status> {
+        let manager = self.machine.manager().ok_or(Status::Denied)?;
+        if self.leaving.0.get() {
+            return Err(Status::Busy);
+        }
+        if let Some(images) = manager.images() {
+            images.prepare()?;
+        }
+        self.begin_to_leave(patience);
+        Ok(())
+    }
+
     /// The management core asks this one to leave.
     pub(crate) fn begin_to_leave(&self, patience: Duration) {
         if self.leaving.0.replace(true) {
             return;
         }
         self.machine.board().record(self.id()).set_phase(CorePhase::Leaving);
-        let core = self.clone();
+        let (core, manages) = (self.clone(), self.manager.is_some());
         self.spawn(async move {
             let limit = core.now() + patience;
-            core.stl().withdraw().await;
+            if !manages {
+                core.stl().withdraw().await;
+            }
             // The loop looks after each pass whether the core may go.
             while core.now() < limit {
-                if core.services.open_calls().0 == 0 {
+                if core.services.open_calls().0 + core.services.engaged() == 0 {
                     // It does not run for anybody who waits.
                     core.client.stop_packages();
                 }
                 core.sleep(LOOK).await;
             }
             core.leaving.0.set(false);
-            core.stl().restore().await;
+            if manages {
+                core.unload_image(core.id());
+            } else {
+                core.stl().restore().await;
+            }
             let record = core.machine.board().record(core.id());
             record.set_phase(CorePhase::Running);
             record.count_stay();
-            let (calls, _) = core.services.open_calls();
-            let what = format_args!("it works on {calls} calls");
+            let (calls, jobs) = (core.services.open_calls().0, core.services.engaged());
+            let what = format_args!("it works on {calls} calls and {jobs} jobs");
             core.machine.log(format_args!("the core was to leave, and stays: {what}"));
         });
     }

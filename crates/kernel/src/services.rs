@@ -71,9 +71,16 @@ impl<M: Machine> Services<M> {
         self.stl.borrow().as_ref().map_or((0, 0), Stl::open_calls)
     }
 
-    /// Whether no call is worked on here, and each answer has been taken.
+    /// What is under way besides calls.
+    pub fn engaged(&self) -> usize {
+        self.stl.borrow().as_ref().map_or(0, Stl::engaged)
+    }
+
+    /// Whether nothing is worked on here, and each answer has been taken.
     pub fn is_drained(&self) -> bool {
-        self.open_calls().0 == 0 && self.links.borrow().values().all(|link| link.is_drained())
+        self.open_calls().0 == 0
+            && self.engaged() == 0
+            && self.links.borrow().values().all(|link| link.is_drained())
     }
 
     /// The core's end: forgets every link. (What the layer holds holds the core.)

@@ -198,11 +198,6 @@ impl Machine for SimMachine {
     }
 }
 
-/// Whether a core can run another image than the node's: as on a PC, one that does not manage it.
-pub(crate) fn is_replaceable(core: CoreId) -> bool {
-    core != CoreId::BOOT
-}
-
 impl Misbehave for SimMachine {
     /// A simulated core has no addresses but its grants', and those are typed memory: every stray
     /// write is a fault.
@@ -266,7 +261,7 @@ impl Manager for SimManager {
     }
 
     fn may_have_image(&self, core: CoreId) -> bool {
-        is_replaceable(core)
+        core.index() < self.state.borrow().board.cores()
     }
 
     fn load_image(&self, core: CoreId, file: u64) -> Result<u64, ImageRefused> {

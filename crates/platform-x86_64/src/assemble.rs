@@ -27,7 +27,7 @@ use crate::power::Power;
 use crate::space::{self, Ingredients, PrivateFrames};
 use crate::tables::TableFrames;
 use crate::timer::shared::Shared;
-use crate::{guard, heap, layout, smp};
+use crate::{guard, heap, images, layout, smp};
 
 /// The boot path sees memory where it is.
 const IDENTITY: VirtAddr = VirtAddr(0);
@@ -106,6 +106,7 @@ struct Taken {
     tables: Frames,
     guard: Option<guard::Places>,
     pool: Frames,
+    image_tables: Option<Frames>,
     interfaces: heapless::Vec<InterfaceEntry, MAX_INTERFACES>,
     disks: heapless::Vec<DiskEntry, MAX_DISKS>,
 }
@@ -170,6 +171,8 @@ pub unsafe fn assemble(mut found: Found<'_>) -> Result<&'static mut Node, Assemb
         tables: taken.tables,
         guard: taken.guard,
         pool: taken.pool,
+        image_tables: taken.image_tables,
+        parking: smp::shared(),
         supervised: found.supervised,
         start_page: found.start_page,
         domain: found.domain,
@@ -192,6 +195,7 @@ pub unsafe fn assemble(mut found: Found<'_>) -> Result<&'static mut Node, Assemb
 /// and a host that gives memory in large pages at first touch has to give few.
 fn take_all(found: &mut Found<'_>, later: &[Frames]) -> Result<Taken, AssembleError> {
     let for_domains = domain_tables(found);
+    let has_images = found.domain.is_none() && found.supervised.is_none();
     let Found { memory, reach, .. } = found;
     let cores = found.cores.len();
     let roles = found.cores.iter().map(|(_, roles)| *roles);
@@ -224,7 +228,9 @@ fn take_all(found: &mut Found<'_>, later: &[Frames]) -> Result<Taken, AssembleEr
     let plans: Vec<_> = ids().map(|core| space::plan(core, memory_end, buffers)).collect();
     let roots = cores * UserSlot::COUNT;
     let upper = plans.iter().map(|plan| plan.tables()).sum::<usize>() + roots;
-    let upper = upper as u64 * frame;
+    let for_images = if has_images { images::own::TABLES as u64 * frame } else { 0 };
+    let before_images = upper as u64 * frame;
+    let upper = before_images + for_images;
     let last = TablePool::tables_for(most_memory)
         + cores * space::last_levels(shared_bytes)
         + for_domains
@@ -267,7 +273,20 @@ fn take_all(found: &mut Found<'_>, later: &[Frames]) -> Result<Taken, AssembleEr
         let _ = disks.push(DiskEntry { core, controller: *controller, memory });
     }
     let pool = tables.part(upper, last);
-    Ok(Taken { buffers, private, shared, words, plans, tables, guard, pool, interfaces, disks })
+    let image_tables = has_images.then(|| tables.part(before_images, for_images));
+    Ok(Taken {
+        buffers,
+        private,
+        shared,
+        words,
+        plans,
+        tables,
+        guard,
+        pool,
+        image_tables,
+        interfaces,
+        disks,
+    })
 }
 
 /// Last-level tables that parked cores and domains take besides.

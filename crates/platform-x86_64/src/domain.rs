@@ -249,7 +249,7 @@ unsafe fn build(order: &'static Order) -> Result<&'static Node, NotBuilt> {
     let registers = unsafe { Mmio::new(VirtAddr(registers.0), local_apic::REGISTER_BYTES) };
     let apic = LocalApic::new(&node.features, registers);
     // SAFETY: the boot space has it where it is.
-    let parking = unsafe { Parking::at(VirtAddr(0)) };
+    let parking = unsafe { Parking::at(VirtAddr(smp::shared().start.0)) };
     let starts = start::prepare_others(node);
     set_places(order, node);
     for start in starts.iter().filter(|it| it.apic != NO_CORE) {

@@ -36,8 +36,8 @@ use crate::vector::Vector;
 use crate::virtio::registers::MESSAGE;
 use crate::virtio::{Device, DeviceRegisters};
 use crate::{
-    attacks, checksum, devices, domain, entropy, interrupts, layout, lines, privileged, restart,
-    samples, serial, space, timer, user,
+    attacks, checksum, devices, domain, entropy, images, interrupts, layout, lines, privileged,
+    restart, samples, serial, space, timer, user,
 };
 
 pub use manager::NodeManager;
@@ -384,6 +384,9 @@ impl Machine for Core {
             privileged::disable_interrupts();
             // SAFETY: nothing of this incarnation runs any more.
             unsafe { space::leave() }
+        }
+        if self.manager.is_some() {
+            images::own::enter_prepared(self.node, &self.apic);
         }
         restart::after_leaving()
     }

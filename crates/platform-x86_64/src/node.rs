@@ -251,6 +251,11 @@ pub struct Node {
     pub tables: Frames,
     /// The pool of last-level tables.
     pub pool: Frames,
+    /// Tables for images of the managing core ([`crate::images::own`]), unless the node is a domain
+    /// or has some.
+    pub image_tables: Option<Frames>,
+    /// What parked cores look at ([`crate::smp`]).
+    pub parking: Frames,
     /// What there is to give to domains, if this node supervises its machine.
     pub supervised: Option<Supervised>,
     /// The page below 1 MiB in which cores begin; none of a domain's.

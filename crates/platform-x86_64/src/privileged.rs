@@ -306,6 +306,16 @@ pub fn invalidate_all() {
     }
 }
 
+/// The root of the address space that this core is in.
+#[inline(never)]
+#[unsafe(link_section = ".text.critical")]
+pub fn root() -> nile_abi::PhysAddr {
+    let root: u64;
+    // SAFETY: nothing is written.
+    unsafe { asm!("mov {}, cr3", out(reg) root, options(nostack, preserves_flags, nomem)) }
+    nile_abi::PhysAddr(root)
+}
+
 /// Goes on in the address space whose root this is, and forgets every translation of the last one.
 ///
 /// # Safety

@@ -10,13 +10,14 @@
 use nile_abi::CoreId;
 use nile_platform::{CorePhase, Fault};
 
+use crate::images::choice::Choice;
 use crate::ledger::Ledger;
 use crate::local::{self, Local};
 use crate::node::Node;
 use crate::power::{self, Ending};
 use crate::private::Private;
 use crate::vector::Vector;
-use crate::{images, layout, privileged, serial, space};
+use crate::{images, privileged, serial, space, start};
 
 static NODE: Private<Option<&'static Node>> = Private::new(None);
 
@@ -30,10 +31,17 @@ pub(crate) fn install(node: &'static Node) {
 /// the node, the node ends. On the boot path, the node ends.
 pub fn core(fault: Fault) -> ! {
     privileged::disable_interrupts();
-    let (Some(local), Some(node)) = (local::get(), NODE.get()) else {
-        power::off(Ending::Failure);
+    let Some(node) = NODE.get() else { power::off(Ending::Failure) };
+    let Some(local) = local::get() else {
+        // It has hardly begun. If it is on trial, it is expected where cores are parked.
+        // SAFETY: nothing of this incarnation runs any more.
+        unsafe { space::leave() }
     };
     if images::is_on_trial(node, local.core, local.clock.now()) {
+        if local.core == CoreId::BOOT {
+            images::own::go_back(node, fault.kind_name());
+            begin_again(&local, node)
+        }
         // The managing core has this one begin with the image that it ran before.
         local.record.set_phase(CorePhase::Away);
         local.apic.send_fixed(node.core(CoreId::BOOT).apic, Vector::SIGNAL);
@@ -65,10 +73,8 @@ pub fn after_leaving() -> ! {
 
 fn begin_again(local: &Local, node: &'static Node) -> ! {
     local.record.set_phase(CorePhase::Restarting);
-    let root = node.core(local.core).root;
-    let stack_top = layout::stack(local.core).end;
-    let node = layout::shared(node.shared.node.start);
-    // SAFETY: this is the core's own space and the stack in it; interrupts are masked; nothing of
-    // this incarnation is needed any more.
-    unsafe { space::enter(u64::from(local.core.0), node, root, stack_top) }
+    let image = Choice::of(node, local.core).now();
+    // SAFETY: this is the core's own space with the image that it has; interrupts are masked;
+    // nothing of this incarnation is needed any more.
+    unsafe { space::enter(&start::beginning(node, local.core, image.as_ref())) }
 }

@@ -20,6 +20,7 @@ use crate::apic::{ApicId, LocalApic};
 use crate::clock::Clock;
 use crate::domain::Order;
 use crate::idt;
+use crate::images::head::Head;
 use crate::node::Frames;
 use crate::vector::Vector;
 
@@ -52,9 +53,9 @@ pub struct Start {
 const _: () = assert!(size_of::<Start>() == 64);
 
 impl Start {
-    /// One that begins as this core.
+    /// One that begins as this core, with the machine's own image.
     pub fn new(apic: ApicId, core: u32, node: VirtAddr, root: PhysAddr, top: VirtAddr) -> Start {
-        let entry = crate::space::beginning();
+        let entry = Head::own().begin.0;
         let (parked, followed, reserved) = (0, 0, 0);
         Start { apic, core, node, root, stack_top: top, entry, parked, followed, reserved }
     }
@@ -73,7 +74,6 @@ unsafe extern "C" {
     static ap_trampoline: u8;
     static ap_trampoline_end: u8;
     static mut ap_starts: [Start; MAX_CORES];
-    static mut ap_order: u8;
     static ap_shared_end: u8;
     static mut ap_count: u32;
     static mut park_gates: [[u64; 2]; 256];
@@ -83,12 +83,16 @@ unsafe extern "C" {
     static boot_stack_top: u8;
 }
 
-/// The memory that a supervisor and the cores on their way share: the table, and the order for a
-/// domain.
+/// The memory that whoever commands parked cores and the cores on their way share, in the image
+/// that the machine was booted with: the table, the order for a domain, and how long the table is.
 pub fn shared() -> Frames {
     let start = (&raw const ap_starts).addr() as u64;
     Frames { start: PhysAddr(start), bytes: (&raw const ap_shared_end).addr() as u64 - start }
 }
+
+/// Where the order and the length are in that: see smp.s.
+const ORDER: u64 = (MAX_CORES * size_of::<Start>()) as u64;
+const COUNT: u64 = ORDER + 8192 - 64;
 
 /// The boot tables, and where the boot path's stack begins as it is seen in the higher half.
 pub fn boot_space() -> (PhysAddr, VirtAddr) {
@@ -96,9 +100,9 @@ pub fn boot_space() -> (PhysAddr, VirtAddr) {
     (PhysAddr((&raw const boot_root).addr() as u64), VirtAddr(top))
 }
 
-/// Starts the cores in `starts` and does not wait for them: the record of one that has begun says
-/// so. `page` is a frame below 1 MiB that nothing else ever uses; `registers` are those of every
-/// core's local APIC.
+/// Starts the other cores in `starts` and does not wait for them: the record of one that has begun
+/// says so. `page` is a frame below 1 MiB that nothing else ever uses; `registers` are those of
+/// every core's local APIC.
 ///
 /// # Safety
 /// Called once, by the boot path, which sees memory where it is. What `starts` says is so.
@@ -109,9 +113,6 @@ pub unsafe fn start(
     apic: &LocalApic,
     clock: &Clock,
 ) {
-    if starts.is_empty() {
-        return;
-    }
     let code = &raw const ap_trampoline;
     // SAFETY: the code's two ends are the linker's; the page is free, a frame holds the code (the
     // linker checks it); no core reads the table or the gates yet.
@@ -125,8 +126,8 @@ pub unsafe fn start(
         let gate = idt::plain_gate((&raw const park_woken).addr() as u64);
         (&raw mut park_gates).write_volatile([gate; 256]);
     }
-    let cores = starts.iter().map(|start| start.apic);
-    reset(cores, page, apic, clock);
+    let others = starts.iter().map(|start| start.apic).filter(|it| *it != apic.id());
+    reset(others, page, apic, clock);
 }
 
 /// Resets cores, whatever they do, and sends them to the code in `page`.
@@ -154,7 +155,7 @@ pub struct Parking {
 }
 
 impl Parking {
-    /// What lies in [`shared`], seen at `base` plus where it is.
+    /// What lies in [`shared`], seen at `base`.
     ///
     /// # Safety
     /// It is mapped there, writable, as long as the value lives.
@@ -162,15 +163,15 @@ impl Parking {
         Parking { base }
     }
 
-    fn seen<T>(&self, low: *mut T) -> *mut T {
-        (self.base.0 + low.addr() as u64) as *mut T
+    fn seen<T>(&self, at: u64) -> *mut T {
+        (self.base.0 + at) as *mut T
     }
 
     /// The entry of a core, if it has one.
     fn entry(&self, core: ApicId) -> Option<*mut Start> {
-        let table = self.seen((&raw mut ap_starts).cast::<Start>());
+        let table = self.seen::<Start>(0);
         // SAFETY: the table is mapped there (`at`); its length and names do not change any more.
-        let count = unsafe { self.seen(&raw mut ap_count).read_volatile() } as usize;
+        let count = unsafe { self.seen::<u32>(COUNT).read_volatile() } as usize;
         let mut entries = (0..count.min(MAX_CORES)).map(|index| table.wrapping_add(index));
         // SAFETY: as above.
         entries.find(|it| unsafe { (&raw const (**it).apic).read_volatile() } == core)
@@ -188,6 +189,16 @@ impl Parking {
     /// # Safety
     /// What `start` says is so, and the core is parked, or on its way there.
     pub unsafe fn begin(&self, start: &Start, apic: &LocalApic) {
+        // SAFETY: the caller's promise.
+        unsafe { self.expect(start) }
+        apic.send_fixed(start.apic, Vector::SIGNAL);
+    }
+
+    /// Says how a core begins that comes to be parked.
+    ///
+    /// # Safety
+    /// What `start` says is so when the core comes.
+    pub unsafe fn expect(&self, start: &Start) {
         let Some(entry) = self.entry(start.apic) else { return };
         // SAFETY: as in `entry`. The core reads the others once it has seen the root.
         unsafe {
@@ -199,7 +210,14 @@ impl Parking {
             fence(Ordering::Release);
             (&raw mut (*entry).root).write_volatile(start.root);
         }
-        apic.send_fixed(start.apic, Vector::SIGNAL);
+    }
+
+    /// A core that comes to be parked waits there.
+    pub fn expect_nothing(&self, core: ApicId) {
+        if let Some(entry) = self.entry(core) {
+            // SAFETY: as in `entry`.
+            unsafe { (&raw mut (*entry).root).write_volatile(PhysAddr(0)) }
+        }
     }
 
     /// Has a core begin that is away, and was in this incarnation: once it is parked. It may be on
@@ -238,6 +256,6 @@ impl Parking {
 
     /// The order for a domain.
     pub fn order(&self) -> *mut Order {
-        self.seen((&raw mut ap_order).cast())
+        self.seen(ORDER)
     }
 }

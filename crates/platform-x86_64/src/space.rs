@@ -44,10 +44,12 @@ use crate::acpi::Platform;
 use crate::devices;
 use crate::disk::DiskEntry;
 use crate::guard;
+use crate::images::head::Head;
 use crate::layout::{self, IST_STACKS, Span, image};
 use crate::network::InterfaceEntry;
 use crate::node::{Frames, SharedPlaces};
 use crate::pci::Registers;
+use crate::smp::Start;
 use crate::tables::TableFrames;
 use crate::timer::shared::Shared;
 
@@ -70,7 +72,6 @@ unsafe extern "C" {
     #[link_name = "enter_space"]
     fn enter_at(core: u64, node: VirtAddr, root: PhysAddr, stack_top: VirtAddr, entry: u64) -> !;
 
-    static begin_core: u8;
     static begin_domain: u8;
 
     /// Leaves this core's space for the boot tables, where it is parked: see [`crate::smp`].
@@ -81,25 +82,20 @@ unsafe extern "C" {
     pub fn leave() -> !;
 }
 
-/// Where a core of this image begins in its own space: with fresh private data.
-pub fn beginning() -> u64 {
-    (&raw const begin_core).addr() as u64
-}
-
 /// Where the first core of a domain begins in the boot space.
 pub fn beginning_of_domain() -> u64 {
     (&raw const begin_domain).addr() as u64
 }
 
-/// Makes the core that calls it `core`, which begins in the space under `root`.
+/// Makes the core that calls it begin so.
 ///
 /// # Safety
-/// `root` is a space built for `core`, whose stack ends at `stack_top` and which has the node at
-/// `node`. Interrupts are masked. What is on the present stack is not needed any more, and nobody
-/// else runs as this core.
-pub unsafe fn enter(core: u64, node: VirtAddr, root: PhysAddr, stack_top: VirtAddr) -> ! {
+/// What `start` says is so. Interrupts are masked. What is on the present stack is not needed any
+/// more, and nobody else runs as this core.
+pub unsafe fn enter(start: &Start) -> ! {
+    let Start { core, node, root, stack_top, entry, .. } = *start;
     // SAFETY: the caller's promise.
-    unsafe { enter_at(core, node, root, stack_top, beginning()) }
+    unsafe { enter_at(u64::from(core), node, root, stack_top, entry) }
 }
 
 /// Bytes of private memory that a core has besides its heap.
@@ -112,8 +108,8 @@ pub const LEDGER_OFFSET: u64 = 0;
 
 /// What a core has privately, besides its heap; in the order in which it lies in the core's frames.
 fn parts(core: CoreId) -> Vec<Span> {
-    let own = [layout::ledger(core), image::descriptors(), image::private(), layout::stack(core)];
-    let mut parts = Vec::from(own);
+    let Head { descriptors, private, .. } = Head::own();
+    let mut parts = Vec::from([layout::ledger(core), descriptors, private, layout::stack(core)]);
     parts.extend((0..IST_STACKS).map(|index| layout::ist(core, index)));
     parts
 }
@@ -129,28 +125,30 @@ fn places(core: CoreId, frames: Frames) -> impl Iterator<Item = (Span, Frames)> 
 }
 
 fn is_of_image(span: &Span) -> bool {
-    [image::descriptors(), image::private()].contains(span)
+    let own = Head::own();
+    [own.descriptors, own.private].contains(span)
 }
 
 /// What the tables of a core have of the image that the machine was booted with, but for the way in
 /// and a domain's page of the guard. `frames` are the core's private ones, without its heap; if it
 /// is guarded, it only reads its descriptors.
 pub fn own_image(core: CoreId, frames: Frames, is_guarded: bool) -> Vec<Mapping> {
-    let whole = |span: Span| {
-        let frames = Frames { start: image::physical(span.start), bytes: layout::bytes(&span) };
-        (span, frames)
+    let own = Head::own();
+    let whole = |span: &Span| {
+        let frames = Frames { start: image::physical(span.start), bytes: layout::bytes(span) };
+        (span.clone(), frames)
     };
     let mut all = Vec::from([
-        (whole(image::text()), Permissions::READ_EXECUTE),
-        (whole(image::rodata()), Permissions::READ),
-        (whole(image::pristine()), Permissions::READ),
-        (whole(image::shared()), Permissions::READ_WRITE),
+        (whole(&own.text), Permissions::READ_EXECUTE),
+        (whole(&own.constants), Permissions::READ),
+        (whole(&own.pristine), Permissions::READ),
+        (whole(&own.shared), Permissions::READ_WRITE),
     ]);
     if !is_guarded {
-        all.push((whole(image::guard()), Permissions::READ));
+        all.push((whole(&own.guard), Permissions::READ));
     }
     for (span, frames) in places(core, frames).filter(|(span, _)| is_of_image(span)) {
-        let is_kept = is_guarded && span == image::descriptors();
+        let is_kept = is_guarded && span == own.descriptors;
         let permissions = if is_kept { Permissions::READ } else { Permissions::READ_WRITE };
         all.push(((span, frames), permissions));
     }
@@ -158,6 +156,12 @@ pub fn own_image(core: CoreId, frames: Frames, is_guarded: bool) -> Vec<Mapping>
         Mapping::cover(span.start, frames.start, frames.bytes, PageSize::Large, permissions)
     };
     all.into_iter().flat_map(cover).collect()
+}
+
+/// The frames of the way into a space, of the image that the machine was booted with.
+pub fn way_in() -> Frames {
+    let gate = image::gate();
+    Frames { start: image::physical(gate.start), bytes: layout::bytes(&gate) }
 }
 
 /// What every space is made of.
@@ -256,9 +260,7 @@ impl Ingredients<'_> {
                 .try_for_each(|mapping| space.map(memory, pool, mapping))
         };
 
-        let gate = image::gate();
-        let way_in = Frames { start: image::physical(gate.start), bytes: layout::bytes(&gate) };
-        map(gate.start, way_in, Permissions::READ_EXECUTE)?;
+        map(image::gate().start, way_in(), Permissions::READ_EXECUTE)?;
         for (span, frames) in places(core, private.small).filter(|(span, _)| !is_of_image(span)) {
             map(span.start, frames, Permissions::READ_WRITE)?;
         }

@@ -18,17 +18,20 @@ use crate::clock::{CalibrateError, Clock, Hpet, calibrate};
 use crate::cpu::{self, Features};
 use crate::devices;
 use crate::domain::Supervised;
+use crate::images::choice::Placed;
 use crate::layout::{self, image};
 use crate::ledger::Ledger;
 use crate::local::{self, Local};
 use crate::machine::Core;
 use crate::mmio::Mmio;
-use crate::node::{BootStep, CoreEntry, Frames, MAX_STEPS, Node};
+use crate::node::{BootStep, Frames, MAX_STEPS, Node};
 use crate::pci::{ConfigurationSpace, Registers};
 use crate::power::{self, Ending, Power};
 use crate::timer::shared::Shared;
 use crate::vector::Vector;
-use crate::{calendar, entry, gdt, heap, idt, privileged, restart, serial, smp, space, user};
+use crate::{
+    calendar, entry, gdt, heap, idt, images, privileged, restart, serial, smp, space, user,
+};
 
 /// What a node's parts are for.
 pub struct Plan {
@@ -219,6 +222,7 @@ fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, St
     let node = &*node;
     let mut starts = prepare_others(node);
     let parked = node.supervised.iter().flat_map(|it| &it.parked);
+    let parked = parked.chain([&node.core(CoreId::BOOT).apic]);
     starts.extend(parked.map(|apic| smp::Start::parked(*apic)));
     // SAFETY: this is the boot path, and the spaces of these cores are built.
     unsafe { smp::start(&starts, start_page, platform.local_apic, &apic, &node.clock) }
@@ -294,22 +298,25 @@ pub(crate) fn prepare_others(node: &Node) -> Vec<smp::Start> {
     let roles: Vec<_> = node.cores.iter().map(|core| core.roles).collect();
     board.deal(&roles, node.interfaces.len(), node.disks.len());
 
-    board.core_ids().skip(1).map(|core| beginning(node, core)).collect()
+    board.core_ids().skip(1).map(|core| beginning(node, core, None)).collect()
 }
 
-/// How a core begins in its own space.
-pub(crate) fn beginning(node: &Node, core: CoreId) -> smp::Start {
-    let CoreEntry { apic, root, .. } = *node.core(core);
+/// How a core begins in its own space, with an image or with the machine's own.
+pub(crate) fn beginning(node: &Node, core: CoreId, image: Option<&Placed>) -> smp::Start {
+    let apic = node.core(core).apic;
     let (seen, stack_top) = (layout::shared(node.shared.node.start), layout::stack(core).end);
-    smp::Start::new(apic, u32::from(core.0), seen, root, stack_top)
+    let root = images::roots(node, core, image).root;
+    let mut start = smp::Start::new(apic, u32::from(core.0), seen, root, stack_top);
+    if let Some(image) = image {
+        start.entry = image.head.begin.0;
+    }
+    start
 }
 
 /// The boot path ends: this core becomes core 0.
 pub(crate) fn enter_first_core(node: &Node) -> ! {
-    let seen = layout::shared(node.shared.node.start);
-    let stack_top = layout::stack(CoreId::BOOT).end;
     // SAFETY: the space was built for this core; nothing of the boot path is needed any more.
-    unsafe { space::enter(0, seen, node.core(CoreId::BOOT).root, stack_top) }
+    unsafe { space::enter(&beginning(node, CoreId::BOOT, None)) }
 }
 
 /// An incarnation of a core begins: in its own space, on an empty stack, with fresh statics.
@@ -324,6 +331,7 @@ pub unsafe extern "C" fn core_start(core: u64, node: &'static Node) -> ! {
         gdt::install(&core::array::from_fn(|index| layout::ist_top(core, index)));
         idt::install();
     }
+    restart::install(node);
     protect(&node.features);
     // SAFETY: its segments are installed, and `protect` has switched SMAP on.
     unsafe { user::install(&node.features) };
@@ -342,7 +350,6 @@ pub unsafe extern "C" fn core_start(core: u64, node: &'static Node) -> ! {
     if core == CoreId::BOOT {
         power::install(node.power);
     }
-    restart::install(node);
     let bells = board.notifier().doorbells();
     let (manager, clock, timers) = (board.record(CoreId::BOOT), node.clock, &node.timers);
     local::install(Local {
@@ -357,6 +364,9 @@ pub unsafe extern "C" fn core_start(core: u64, node: &'static Node) -> ! {
         node,
         board,
     });
+    if core == CoreId::BOOT {
+        images::own::has_begun(node, &apic);
+    }
     if timers.has_comparator(core) {
         // It may be the last incarnation's.
         timers.hpet_stop(core);

@@ -4,7 +4,7 @@
 
 use alloc::vec::Vec;
 
-use nile_abi::{CoreId, ImageRefused};
+use nile_abi::{CoreId, ImageRefused, Status};
 use nile_memory::paging::Mapping;
 
 use crate::Grant;
@@ -48,6 +48,11 @@ pub trait ImageMemory {
 
     /// That was changed: the core begins with it when it is called back, on trial if it was loaded.
     fn changed(&self, core: CoreId, to: Other);
+
+    /// Makes tables for the image that was loaded for this core, which manages the node, beside
+    /// those that it runs on: it begins on them, on trial, once it has left. Does nothing if none
+    /// was loaded. `NoTables`: the image is in more places than there are tables for.
+    fn prepare(&self) -> Result<(), Status>;
 
     /// Whether a core's image is on trial.
     fn is_on_trial(&self, core: CoreId) -> bool;

@@ -39,6 +39,7 @@ mod pool_disk;
 pub mod published;
 pub mod quality;
 pub mod relay;
+mod samples;
 pub mod service;
 mod serving;
 pub mod stl;
@@ -61,7 +62,7 @@ pub use service::{
     Caller, Client, Dispatched, Half, Interface, LocalFuture, Methods, On, Origin, Registration,
     Service, Start,
 };
-pub use stl::{DEFAULT_PATIENCE, FIRST_SERVICE, Stl};
+pub use stl::{DEFAULT_PATIENCE, Engaged, FIRST_SERVICE, Stl};
 pub use target::Target;
 
 pub use nile_stl_macros::{Record, half, service};

@@ -25,6 +25,8 @@ pub use nile_ring::{Buffer, Handle, Message, Pool, PoolId};
 pub use crate::pool_disk::{Moved, Moving, PoolDisk};
 use crate::{CallError, CallResult, LocalFuture, Stl};
 
+pub use crate::samples::{MOST_HERTZ, Samples};
+
 /// What a request to the kernel gives.
 pub type NodeFuture<T> = LocalFuture<'static, Result<T, Status>>;
 
@@ -262,6 +264,14 @@ pub trait Node {
         self.call_back_core(core)
     }
 
+    /// Has this core, which manages the node, end once nothing is under way on it, and begin anew
+    /// with the image that was [loaded](Node::load_image) for it, if one was; does not wait for
+    /// that. If it takes longer than `patience`, it stays and forgets the image. `Busy`: it is to
+    /// end already; `Denied`: it does not manage the node.
+    fn renew_own(&self, _patience: Duration) -> Result<(), Status> {
+        Err(Status::Denied)
+    }
+
     /// The core that drives the device of a line; `None` if there is no such device.
     fn driver_of(&self, line: Line) -> Option<CoreId>;
 
@@ -270,22 +280,6 @@ pub trait Node {
     /// `Denied` (this device cannot be driven by another core), `NoTables`; then nothing has
     /// changed.
     fn move_device(&self, line: Line, core: CoreId) -> NodeFuture<()>;
-}
-
-/// The most samples of a core in a second.
-pub const MOST_HERTZ: u32 = 1000;
-
-/// What a core was found doing.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Samples {
-    /// For each sample a word with how many frames follow, in the lower half, and what was
-    /// interrupted, in the upper; then these frames. Both are as `nile_platform::samples` has them
-    /// in rings.
-    pub words: Vec<u64>,
-    /// The number of the next one.
-    pub next: u64,
-    /// Samples that were written over before they were read.
-    pub lost: u64,
 }
 
 /// Where a package comes from.

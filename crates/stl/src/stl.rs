@@ -62,6 +62,7 @@ pub(crate) struct Inner {
     pub mourners: RefCell<Vec<Mourner>>,
     /// Whether the services of this core take no calls of others.
     pub is_withdrawn: Cell<bool>,
+    engaged: Rc<Cell<usize>>,
     /// Services of this core that the directory is not to know.
     hidden: RefCell<Vec<Place>>,
     directory: RefCell<Option<Rc<dyn Directory>>>,
@@ -73,6 +74,17 @@ pub(crate) struct Inner {
     pub measures: Measures,
     /// What services of this core have in common.
     shared: RefCell<Vec<Weak<dyn Any>>>,
+}
+
+/// What keeps a core from leaving as planned, as long as it is there.
+#[derive(Debug)]
+#[must_use = "the core may leave once it is dropped"]
+pub struct Engaged(Rc<Cell<usize>>);
+
+impl Drop for Engaged {
+    fn drop(&mut self) {
+        self.0.update(|it| it.saturating_sub(1));
+    }
 }
 
 /// Who is told of a core whose incarnation ended.
@@ -113,6 +125,7 @@ impl Stl {
             serving: Rc::default(),
             mourners: RefCell::default(),
             is_withdrawn: Cell::new(false),
+            engaged: Rc::default(),
             hidden: RefCell::default(),
             directory: RefCell::default(),
             gateway: RefCell::default(),
@@ -194,6 +207,18 @@ impl Stl {
     /// How many calls services here work on, and how many calls were made here that have not ended.
     pub fn open_calls(&self) -> (usize, usize) {
         (self.core.serving.len(), self.core.calls.len())
+    }
+
+    /// Something is under way here besides calls: this core does not leave as planned before that
+    /// is dropped.
+    pub fn engage(&self) -> Engaged {
+        self.core.engaged.update(|it| it + 1);
+        Engaged(self.core.engaged.clone())
+    }
+
+    /// How much of that there is.
+    pub fn engaged(&self) -> usize {
+        self.core.engaged.get()
     }
 
     /// When a call that is made now stops waiting. In a package the kernel beneath keeps the time,

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use nile_kernel::{Config, Report};
 use nile_platform::Outcome;
-use nile_platform_sim::{DiskFaults, DiskOptions, Faults, Finished, Options, Stuck, simulate};
+use nile_platform_sim::{
+    DiskFaults, DiskOptions, Faults, Finished, Options, Stuck, image, simulate,
+};
 
 use crate::{options, passed};
 
@@ -60,6 +62,19 @@ fn cores_leave_and_come_back_and_no_call_is_lost() {
 #[test]
 fn the_management_core_comes_back() {
     pass_seeds(50, 4, "manager-restart");
+}
+
+#[test]
+fn the_management_core_leaves_as_planned_also_for_another_image() {
+    pass_seeds(50, 4, "manager-renewal");
+    let files = [image::file(image::ABI, None, "good"), image::file(image::ABI, Some(0), "bad")];
+    for seed in 0..50 {
+        let options = Options { files: files.clone().into(), ..options(seed, 4) };
+        pass(&options, "", "manager-renewal image=1");
+        let (finished, _) = pass(&options, "", "manager-renewal image=2 bad=1");
+        let log = finished.log.join("\n");
+        assert!(log.contains("c0] image ") && log.contains("while it was on trial"), "{log}");
+    }
 }
 
 #[test]

@@ -63,6 +63,16 @@ impl<'s> Service<'s> {
         Ok(end.map_err(CallFailed::from))
     }
 
+    /// The instance that answered last, if it is there still, or another one: of the same node if
+    /// there is one.
+    fn present(&self) -> Option<Target> {
+        let all = instances(self.stores);
+        let last = self.last?;
+        let doubts = &self.stores.session.doubts;
+        let rank = |it: &&Target| (**it != last, it.node != last.node, doubts.has(it.node));
+        all.iter().min_by_key(rank).copied()
+    }
+
     /// When what of a job ran that has ended.
     pub fn timeline(&mut self, job: u64) -> Result<Timeline, Failure> {
         let mut all = Timeline::default();
@@ -111,8 +121,8 @@ impl<'s> Service<'s> {
 
 /// Whether another node may know.
 fn is_elsewhere(failed: &CallFailed) -> bool {
-    use Status::{Busy, Dead, NotFound, Panicked, Timeout};
-    matches!(failed.status, Dead | Timeout | NotFound | Panicked | Busy)
+    use Status::{Busy, Dead, Gone, NotFound, Panicked, Timeout};
+    matches!(failed.status, Dead | Timeout | NotFound | Panicked | Busy | Gone)
 }
 
 fn instances(stores: &Stores) -> Vec<Target> {
@@ -122,14 +132,22 @@ fn instances(stores: &Stores) -> Vec<Target> {
 
 impl Jobs for Service<'_> {
     fn submit(&mut self, request: &Request) -> Result<u64, Failure> {
-        let gone = || Failure::failed(format!("no node runs the service {SERVICE} any more"));
-        let target = self.last.ok_or_else(gone)?;
         let deadline = Instant::now() + self.stores.session.patience;
         loop {
+            let is_late = Instant::now() >= deadline;
+            let Some(target) = self.present() else {
+                if is_late {
+                    return Err(Failure::failed(format!("no node runs the service {SERVICE} now")));
+                }
+                self.rest(PAUSE)?;
+                continue;
+            };
+            self.last = Some(target);
             match self.call(target, BEGUN, async |client| client.submit(request.clone()).await)? {
                 Ok(job) => return Ok(job),
-                // A node that has just begun reads first which jobs it keeps.
-                Err(failed) if failed.status == Status::Busy && Instant::now() < deadline => {
+                // A node that has just begun reads first which jobs it keeps; one whose managing
+                // core has left has not begun it.
+                Err(failed) if matches!(failed.status, Status::Busy | Status::Gone) && !is_late => {
                     self.rest(PAUSE)?;
                 }
                 Err(failed) => return Err(refused(request, &failed)),

@@ -371,6 +371,10 @@ impl<M: Machine> Node for CoreHost<M> {
         whole(&self.0, async move { own.begin_image(core).await })
     }
 
+    fn renew_own(&self, patience: Duration) -> Result<(), Status> {
+        self.0.renew_own(patience)
+    }
+
     fn driver_of(&self, line: Line) -> Option<CoreId> {
         self.0.machine.board().driver(line)
     }

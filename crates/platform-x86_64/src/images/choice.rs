@@ -25,6 +25,8 @@ const FORMER: usize = 1;
 const NEXT: usize = 2;
 /// When it began with the present one, in nanoseconds; zero if it is yet to.
 const SINCE: usize = 3;
+/// The third, once this core, which manages the node, has made tables for it.
+const PREPARED: usize = 4;
 /// Two places; place zero is that of the image that the machine was booted with, and has no words.
 const PLACES: usize = 8;
 /// Of a place: the image's name, its head, the pieces of its memory.
@@ -44,6 +46,8 @@ pub struct Choice {
 /// An image in a core's memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Placed {
+    /// Where its words are: 1 or 2.
+    pub place: u64,
     /// What it says of itself.
     pub head: Head,
     /// The pieces of its memory.
@@ -91,7 +95,7 @@ impl Choice {
         let words = core::array::from_fn(|at| self.load(self.in_place(place, 1 + at)));
         let memory = (0..MOST_PIECES).map(|at| self.load(self.in_place(place, MEMORY + at)));
         let memory = memory.take_while(|it| *it != 0).map(PhysAddr).collect();
-        Some(Placed { head: Head::from_words(&words), memory })
+        Some(Placed { place, head: Head::from_words(&words), memory })
     }
 
     /// The image that it runs; none: the machine's own.
@@ -117,7 +121,7 @@ impl Choice {
                 self.store(SINCE, 0);
                 self.store(FORMER, now + 1);
                 self.store(NOW, next);
-                self.store(NEXT, 0);
+                self.unload();
             }
             Other::Former => {
                 let Some(former) = former.checked_sub(1) else { return };
@@ -148,6 +152,7 @@ impl Choice {
     /// An image is coming. The core has no other one but the one that it runs.
     pub fn stage(&self, head: &Head, memory: impl Iterator<Item = PhysAddr>) {
         let place = if self.load(NOW) == 1 { 2 } else { 1 };
+        self.unload();
         self.store(self.in_place(place, 0), 0);
         for (at, word) in head.words().into_iter().enumerate() {
             self.store(self.in_place(place, 1 + at), word);
@@ -172,7 +177,18 @@ impl Choice {
 
     /// Forgets the one that it was to run.
     pub fn unload(&self) {
+        self.store(PREPARED, 0);
         self.store(NEXT, 0);
+    }
+
+    /// There are tables for the one that it is to run.
+    pub fn prepare(&self) {
+        self.store(PREPARED, self.load(NEXT));
+    }
+
+    /// Whether there are.
+    pub fn is_prepared(&self) -> bool {
+        self.load(PREPARED) != 0
     }
 
     /// The memory of all its images.
@@ -259,6 +275,28 @@ mod tests {
         assert_eq!(starts(choice.unused(NOW + TRIAL)), first);
         assert!(choice.other(Other::Former).is_none());
         assert_eq!(starts(choice.memory()), [0x800_0000, 0x820_0000, 0x840_0000]);
+    }
+
+    #[test]
+    fn tables_are_for_the_image_that_they_were_made_for() {
+        let choice = choice();
+        stage(&choice, 0x100_0000, 7);
+        assert!(!choice.is_prepared());
+        choice.prepare();
+        assert!(choice.is_prepared());
+        // Another one comes in its place.
+        choice.stage(&head(3), [PhysAddr(0x800_0000)].into_iter());
+        assert!(!choice.is_prepared());
+        choice.prepare();
+        choice.unload();
+        assert!(!choice.is_prepared());
+        stage(&choice, 0x800_0000, 8);
+        choice.prepare();
+        choice.enter(Other::Loaded);
+        assert!(!choice.is_prepared());
+        assert_eq!(choice.now().map(|it| it.place), Some(1));
+        stage(&choice, 0x100_0000, 9);
+        assert_eq!(choice.other(Other::Loaded).flatten().map(|it| it.place), Some(2));
     }
 
     #[test]

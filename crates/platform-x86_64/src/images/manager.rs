@@ -2,13 +2,14 @@
 
 use alloc::vec::Vec;
 
-use nile_abi::{CoreId, ImageRefused, Instant, PageSize, PhysAddr};
+use nile_abi::{CoreId, ImageRefused, Instant, PageSize, PhysAddr, Status};
 use nile_memory::paging::Mapping;
 use nile_platform::image_memory::{Change, Other};
 use nile_platform::{Grant, ImageMemory, Manager as _};
 
 use super::choice::{Choice, Placed};
 use super::head::Head;
+use super::own;
 use crate::machine::NodeManager;
 use crate::space;
 
@@ -67,6 +68,15 @@ impl ImageMemory for NodeManager {
 
     fn changed(&self, core: CoreId, to: Other) {
         Choice::of(self.node(), core).enter(to);
+    }
+
+    fn prepare(&self) -> Result<(), Status> {
+        let choice = Choice::of(self.node(), CoreId::BOOT);
+        if let Some(image) = choice.other(Other::Loaded).flatten() {
+            own::prepare(self.node(), &mut self.tables(), &image)?;
+            choice.prepare();
+        }
+        Ok(())
     }
 
     fn is_on_trial(&self, core: CoreId) -> bool {

@@ -16,15 +16,18 @@
 //! * [`choice`]: which image each core has, in memory that the managing core's next incarnation
 //!   finds again.
 //! * `manager`: what the managing core does with that.
+//! * [`own`]: the managing core's own image.
 
 pub mod choice;
 pub mod head;
 mod manager;
+pub mod own;
 
 use nile_abi::{CoreId, Instant};
 
 use crate::node::Node;
-use choice::Choice;
+use choice::{Choice, Placed};
+use own::Roots;
 
 /// A number for what images have to agree on: see `build.rs`.
 pub const ABI: u64 = number(env!("NILE_ABI"));
@@ -39,6 +42,18 @@ const fn number(text: &str) -> u64 {
 /// The image that a core runs, by its name; zero: the one that the machine was booted with.
 pub fn name(node: &Node, core: CoreId) -> u64 {
     Choice::of(node, core).name()
+}
+
+/// What a core runs on with an image, or with the machine's own.
+pub fn roots(node: &Node, core: CoreId, image: Option<&Placed>) -> Roots {
+    let entry = node.core(core);
+    let own = image.filter(|_| core == CoreId::BOOT).and_then(|image| Roots::of(node, image));
+    own.unwrap_or(Roots { root: entry.root, slots: entry.slots })
+}
+
+/// What a core runs on now.
+pub fn present(node: &Node, core: CoreId) -> Roots {
+    roots(node, core, Choice::of(node, core).now().as_ref())
 }
 
 /// Whether a core's image is on trial.

@@ -42,7 +42,7 @@ impl NodeManager {
             return None;
         }
         // SAFETY: the managing core of any other node has what they share in its space for ever.
-        let parking = unsafe { Parking::at(layout::SHARED_BASE) };
+        let parking = unsafe { Parking::at(layout::shared(self.node.parking.start)) };
         Some((parking, local::get()?.apic))
     }
 
@@ -132,10 +132,7 @@ impl Manager for NodeManager {
         let Some((parking, apic)) = self.parking() else { return };
         if record.phase() == CorePhase::Away || self.is_gone(core) {
             let choice = Choice::of(self.node, core);
-            let mut start = start::beginning(self.node, core);
-            if let Some(image) = choice.now() {
-                start.entry = image.head.begin.0;
-            }
+            let start = start::beginning(self.node, core, choice.now().as_ref());
             choice.begin(self.node.clock.now());
             // SAFETY: the space was built for this core, which has left it or is about to, and has
             // this image.
@@ -153,8 +150,10 @@ impl Manager for NodeManager {
     }
 
     fn may_have_image(&self, core: CoreId) -> bool {
-        let is_own = self.node.domain.is_none() && core.index() < self.node.cores.len();
-        is_own && core != CoreId::BOOT
+        let node = self.node;
+        let is_own = node.domain.is_none() && core.index() < node.cores.len();
+        // Whoever puts domains together does so with what the boot space has.
+        is_own && (core != CoreId::BOOT || node.image_tables.is_some())
     }
 
     fn load_image(&self, core: CoreId, file: u64) -> Result<u64, ImageRefused> {

@@ -44,9 +44,8 @@ use crate::layout::Span;
 use crate::machine::frames_of;
 use crate::node::Node;
 use crate::private::Private;
-use crate::privileged;
 use crate::samples::{self, Code};
-use crate::timer;
+use crate::{images, privileged, timer};
 
 use memory::UserMemory;
 use turn::Left;
@@ -114,7 +113,7 @@ impl UserHalf {
         let half = UserHalf {
             node,
             slot,
-            root: node.core(core).slots[slot.index()],
+            root: images::present(node, core).slots[slot.index()],
             memory: UserMemory::new(slot.base()..slot.end()),
             stage: Stage::Interrupted,
             code: None,
