@@ -64,6 +64,12 @@ class Contestant(ABC):
         """The highest ranks of all that has come, in their order; no more comes. What it says last
         is waited for by `last`."""
 
+    def said(self) -> str:
+        """What its processes have complained of, a line each."""
+        logs = sorted(self.crew.folder.glob("*.log"))
+        said = ((log.stem, log.read_text(errors="replace")) for log in logs)
+        return "".join(f"; {name} says: {gist(text)}" for name, text in said if text.strip())
+
     def end(self) -> None:
         """Ends what was started."""
         self.crew.end()

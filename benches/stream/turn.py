@@ -144,6 +144,8 @@ def take(contestant: Contestant, edges: Known, rate: int) -> Turn:
         incoming.close()
         compare(edges, contestant.ranks(watch.last), error)
         seen = list(watch.seen)
+    except CommandFailed as failed:
+        raise CommandFailed(f"{failed}{contestant.said()}") from failed
     finally:
         most = memory.end()
     good = [it for it in seen if it.error <= error]

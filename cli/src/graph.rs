@@ -41,7 +41,7 @@ pub fn run(options: &Graph) -> Result<(), Failure> {
             let core = cores.free(on)?;
             let (name, patience_ms) = (name.clone(), patience.as_millis().clamp(1, 3_600_000));
             let create = async |it: GraphClient| {
-                it.create(name, *error, patience_ms as u32, *vertices, copies).await
+                it.create(name.clone(), *error, patience_ms as u32, *vertices, copies).await
             };
             cores.ask(core, create)?;
             let what = match copies {

@@ -330,7 +330,7 @@ pub fn is_unusable(error: &CallFailed) -> bool {
 }
 
 /// Asks a store, and again for so long while it is busy.
-pub(super) async fn unless_busy<T>(
+pub async fn unless_busy<T>(
     clients: &Clients,
     patience: Duration,
     ask: impl AsyncFn() -> CallResult<T>,

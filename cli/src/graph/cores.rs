@@ -15,6 +15,7 @@ use nile_stl::{CallError, all};
 use crate::cluster::args::{Place, Query};
 use crate::cluster::session::Session;
 use crate::data::service;
+use crate::data::stores::unless_busy;
 use crate::failure::Failure;
 use crate::peer::call::CallFailed;
 use crate::peer::known::Target;
@@ -178,13 +179,19 @@ impl Cores {
         opened.map(|_| core)
     }
 
-    /// Asks a core.
+    /// Asks a core, and again while the way to it is full: of what others feed, as a rule.
     pub fn ask<T>(
         &mut self,
         core: Target,
-        ask: impl AsyncFnOnce(GraphClient) -> Result<T, CallError>,
+        ask: impl AsyncFn(GraphClient) -> Result<T, CallError>,
     ) -> Result<T, Failure> {
-        self.try_ask(core, ask)?.map_err(Refused::into_failure)
+        let session = &mut self.session;
+        let patience = session.patience;
+        let asked = session.peer.work(patience, async |clients| {
+            let once = async || ask(clients.at(core)).await;
+            unless_busy(&clients, patience, once).await.map_err(CallFailed::from)
+        })?;
+        asked.map_err(|failed| refused(core, failed).into_failure())
     }
 
     /// The same, for who may ask another.
