@@ -30,6 +30,9 @@ use nile_cli::needs::{self, Need, ROOT};
 /// How much of a failed step's output is shown: its end, where the reason stands.
 const SHOWN: u64 = 64 << 10;
 
+/// How many reasons are shown that stand before that.
+const MOST_REASONS: usize = 20;
+
 /// How long it may take to find out whether a tool is there.
 const PROBE: Duration = Duration::from_secs(60);
 
@@ -164,7 +167,19 @@ fn perform(step: &Step, root: &Path) -> Result<Verdict, Failure> {
             }
         }
     };
-    Ok(Verdict::Failed(read(&mut output, SHOWN).map_err(cannot)? + &problem))
+    let whole = read(&mut output, u64::MAX).map_err(cannot)?;
+    let end = read(&mut output, SHOWN).map_err(cannot)?;
+    Ok(Verdict::Failed(cut_off(&whole, &end) + &end + &problem))
+}
+
+/// What of a whole output says why tests have failed, if its `end` does not have it.
+fn cut_off(whole: &str, end: &str) -> String {
+    let before = whole.get(..whole.len().saturating_sub(end.len())).unwrap_or_default();
+    let lines: Vec<&str> = before.lines().collect();
+    let is_panic = |at: &usize| lines[*at].contains("panicked at");
+    let panics = (0..lines.len()).filter(is_panic).take(MOST_REASONS);
+    let said = panics.flat_map(|at| lines[at..].iter().take(3));
+    said.map(|line| format!("{line}\n")).collect()
 }
 
 impl Figures {
@@ -229,6 +244,14 @@ mod tests {
         assert!(!Path::new(folder).exists(), "{folder}");
         assert_eq!(process::below(Path::new(folder)).len(), 0, "{folder}");
         output.lines().last().unwrap().into()
+    }
+
+    #[test]
+    fn what_is_cut_off_of_an_output_says_why_tests_have_failed() {
+        let reason = "thread 'a' panicked at a.rs:1:1:\nleft is not right\n";
+        let whole = format!("test a ... FAILED\n{reason}note\nmore\nthe end");
+        assert_eq!(cut_off(&whole, "the end"), format!("{reason}note\n"));
+        assert_eq!(cut_off(&whole, &whole), "");
     }
 
     #[test]
