@@ -18,7 +18,9 @@ pub enum Beside {
     /// number of reducers and the environment, with its analysis.
     Paper(Paper),
     /// Sort with the same code in a NileOS guest and in Linux guests on the same machine in QEMU,
-    /// in turns, and find out how much the cores that work are disturbed.
+    /// in turns, find out how much the cores that work are disturbed, and have programs of one core
+    /// pass a token.
+    #[command(visible_alias = "switch")]
     Linux(Linux),
     /// How fresh the ranks of a graph are while edges come, of NileOS and of libraries that compute
     /// them in a loop, in turns. What is missing of them is installed.
