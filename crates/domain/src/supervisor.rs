@@ -65,7 +65,8 @@ pub enum Action {
     /// Write zeros into what of this is dirty then; some of it may be somebody's again. Then say
     /// [`Happened::Scrubbed`].
     Scrub(Extent),
-    /// Reset a device.
+    /// Reset a device, so that it reaches no memory, and have nothing stay in it; then say
+    /// [`Happened::Reset`].
     Reset(u16),
     /// A domain is gone, and nothing mentions it: it goes from the directory.
     Forget(DomainId),

@@ -114,10 +114,13 @@ impl SimHardware {
         self.cores.contains(&Some(domain))
     }
 
-    /// Zeroes memory that the ledger says nobody uses.
+    /// Zeroes memory that the ledger says nobody uses. A device that is still as a domain which has
+    /// ended has set it up writes there again.
     pub fn scrub(&mut self, words: &Ledger<SimWords>, unit: u32) {
         let is_dirty = words.holding(Thing::Unit(unit)).phase == Phase::Dirty;
-        if is_dirty && !self.conduct.scrubs_nothing {
+        let writes = |by: DomainId| self.devices.contains(&Some(by)) && !self.runs(by);
+        let is_written = self.units[unit as usize].is_some_and(writes);
+        if is_dirty && !is_written && !self.conduct.scrubs_nothing {
             self.units[unit as usize] = None;
         }
     }

@@ -47,6 +47,8 @@ enum Event {
     /// A core of a domain does what it was asked: it goes.
     Goes(u16, DomainId),
     Scrubbed(Extent),
+    /// A device is reset.
+    Reset(u16),
     User,
     Blow,
     SupervisorBegins,
@@ -254,6 +256,11 @@ impl Machine<'_> {
                 extent.units().for_each(|unit| self.hardware.scrub(&ledger, unit));
                 self.soon(Event::Hardware(Happened::Scrubbed(extent)));
             }
+            Event::Reset(device) => {
+                let ledger = self.ledger();
+                self.hardware.reset(&ledger, device);
+                self.soon(Event::Hardware(Happened::Reset(device)));
+            }
             Event::User => {
                 let sizes = self.ledger().sizes();
                 let command = users::draw(&mut self.random, sizes.cores, sizes.units);
@@ -341,11 +348,7 @@ impl Machine<'_> {
                     self.at(after, Event::Hardware(Happened::Parked(core)));
                 }
                 Action::Scrub(extent) => self.soon(Event::Scrubbed(extent)),
-                Action::Reset(device) => {
-                    let ledger = self.ledger();
-                    self.hardware.reset(&ledger, device);
-                    self.soon(Event::Hardware(Happened::Reset(device)));
-                }
+                Action::Reset(device) => self.soon(Event::Reset(device)),
                 Action::Forget(id) => {
                     self.checks.gone(&self.ledger(), id)?;
                     if self.hardware.runs(id) {

@@ -21,9 +21,12 @@ impl<W: Words> Supervisor<W> {
         for (core, holding) in self.ledger.cores().collect::<Vec<_>>() {
             self.part(now, slot, core, holding);
         }
-        // What it had given back could have gone back to it until now.
+        // What it had given back could have gone back to it until now. It is taken with the rest.
         let given = |it: &Holding| it.is_of(slot) && it.phase == Phase::Dirty;
-        self.scrub(self.ledger.extents_with(given));
+        for unit in self.ledger.extents_with(given).iter().flat_map(|it| it.units()) {
+            let holding = self.ledger.holding(Thing::Unit(unit));
+            self.ledger.set(Thing::Unit(unit), Holding { phase: Phase::Leaving, ..holding });
+        }
         let lends = |work: &Work| matches!(&work.task, Task::Lend { to, .. } if to.slot == slot);
         let lenders = self.works.iter().filter(|(_, work)| lends(work));
         for lender in lenders.map(|(slot, _)| *slot).collect::<Vec<_>>() {
@@ -61,13 +64,17 @@ impl<W: Words> Supervisor<W> {
             return;
         }
         let is_used = |it: &Holding| it.is_of(slot) && it.phase != Phase::Dirty;
-        self.scrub(self.ledger.extents_with(is_used));
         for (device, holding) in self.ledger.devices().collect::<Vec<_>>() {
             if is_used(&holding) {
                 self.ledger.set(Thing::Device(device), Holding { phase: Phase::Dirty, ..holding });
                 self.actions.push_back(Action::Reset(device));
             }
         }
+        // A device writes into the domain's memory until it is reset.
+        if self.ledger.devices().any(|(_, it)| it.is_of(slot)) {
+            return;
+        }
+        self.scrub(self.ledger.extents_with(is_used));
         if !self.ledger.mentions(slot) {
             self.ledger.clear(domain.id);
             self.actions.push_back(Action::Forget(domain.id));
