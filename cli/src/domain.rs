@@ -81,12 +81,12 @@ pub fn run(options: &Domain) -> Result<(), Failure> {
         }
         DomainAction::Destroy { name, force, options } => {
             let (folder, record) = carry::folder_with_supervisor(&options.which)?;
+            disks::let_go(&folder, &record, &options.which, *name, *force)?;
             if pc::is_one(&record) {
                 pc::destroy(&folder, *name, *force)?;
                 let document = json!({ "destroyed": name.as_str() });
                 return said(options, &document, &format!("destroyed: {name}"));
             }
-            disks::let_go(&folder, &record, &options.which, *name, *force)?;
             begin(options)?.carry_out(&Command::Destroy { name: *name, force: *force })?;
             said(options, &json!({ "destroyed": name.as_str() }), &format!("destroyed: {name}"))
         }
@@ -139,8 +139,8 @@ fn create(
     if !is_pc && !is_guarded {
         return Err(Failure::request("--no-guard: a hosted domain has no guard but Linux"));
     }
-    if is_pc && disk.is_some() {
-        return Err(Failure::request("--disk: a domain of a PC has no disks"));
+    if let (true, Some(disk)) = (is_pc, &disk) {
+        pc::check_disk(&record, disk)?;
     }
     if !dry_run && !is_pc {
         node::hosted(false)?;
@@ -153,7 +153,7 @@ fn create(
     }
     Failure::at_signals()?;
     if is_pc {
-        let made = pc::create(&folder, &create, is_guarded, dry_run)?;
+        let made = pc::create(&folder, &create, disk.is_some(), is_guarded, dry_run)?;
         return match dry_run {
             true => would_be(name, made.place, &made.cores, memory, options),
             false => pc::tell(&folder, name, options.json),
@@ -197,7 +197,8 @@ fn would_be(
     said(options, &document, &format!("{name} would be {node}, with cores {cores} and {memory}"))
 }
 
-/// Ends a domain and makes it anew. A hosted one stays in its place, with its disks.
+/// Ends a domain and makes it anew. A hosted one stays in its place, with what its disks have; the
+/// disk of another is as new.
 fn restart(name: Name, force: bool, options: &Options) -> Result<(), Failure> {
     let (folder, record) = carry::folder_with_supervisor(&options.which)?;
     if !pc::is_one(&record) {
@@ -209,10 +210,11 @@ fn restart(name: Name, force: bool, options: &Options) -> Result<(), Failure> {
         fault::restart(&folder, Place { node: node.node(), core: None })?;
         return show(name, options);
     }
-    let (again, is_guarded) = pc::wanted(&folder, name)?;
+    let pc::Again { create: again, disk, is_guarded } = pc::wanted(&folder, name)?;
+    disks::let_go(&folder, &record, &options.which, name, force)?;
     pc::destroy(&folder, name, force)?;
     let memory = show::memory(again.units);
-    create(again, memory, None, is_guarded, false, options)
+    create(again, memory, disk, is_guarded, false, options)
 }
 
 /// Refuses a range of cores that a configuration which says roles does not allow: a core that comes

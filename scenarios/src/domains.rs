@@ -2,11 +2,13 @@
 //! another one of the same cores and memory; takes back by force what a domain does not give; and
 //! hears what one says that panics.
 //!
-//! * [`supervise`]: the supervisor's loop; [`guest`]: what runs in a domain; `resize`: memory comes
-//!   and goes while a domain runs; [`attacks`]: a domain reaches for what is not its own; `red`:
-//!   how it does that where no machine is needed; [`pages`]: what the guard costs.
+//! * [`supervise`]: the supervisor's loop; [`guest`]: what runs in a domain; `disks`: one gets the
+//!   disk that another has had; `resize`: memory comes and goes while a domain runs; [`attacks`]: a
+//!   domain reaches for what is not its own; `red`: how it does that where no machine is needed;
+//!   [`pages`]: what the guard costs.
 
 pub mod attacks;
+mod disks;
 pub mod guest;
 pub mod pages;
 mod red;
@@ -113,6 +115,7 @@ async fn check<M: Misbehave>(
         findings.check(left == 0, format_args!("{left} units are not free"));
     }
     check_memory(running, findings, &create, &destroy(false)).await;
+    disks::check(running, findings, cores, units).await;
     resize::check(core, running, findings, cores, units).await;
     check_force(running, findings, name, [&create, &destroy(false)]).await;
 }
@@ -158,11 +161,11 @@ async fn check_memory<M: Misbehave>(
             let made = running.carry_out(create).await;
             findings.expect(made, &format!("a domain, memory {how}"));
             *said = tell(running, 1, &say.cell(&[])).await;
-            running.leaves_memory = leaves_memory && say == Say::Write;
+            running.leaves_all = leaves_memory && say == Say::Write;
             let ended = running.carry_out(destroy).await;
             findings.expect(ended, &format!("its end, memory {how}"));
         }
-        running.leaves_memory = false;
+        running.leaves_all = false;
         let [written, found] = said.map(Option::unwrap_or_default);
         findings.check(written > 100_000, format_args!("{written} words are written"));
         let is_right = if leaves_memory { found > written / 2 } else { found == 0 };

@@ -16,14 +16,16 @@ use core::cell::RefCell;
 use core::time::Duration;
 
 use nile_abi::Status;
-use nile_domain::{Command, Create, Domain, DomainId, Limits, Name, Phase, Refused, Resize};
+use nile_domain::{
+    Command, Create, Domain, DomainId, Holding, Ledger, Limits, Name, Phase, Refused, Resize,
+};
 use nile_interfaces::domains::{
     DomainChange, DomainEntry, DomainWanted, DomainsKernel, DomainsOfMachine,
 };
 use nile_stl::{CallError, CallResult, Start, Stl, service};
 use nile_sync::{Notify, first, yield_now};
 
-use supervise::{Pace, Running};
+use supervise::{LedgerWords, Pace, Running};
 
 /// What a domain's node is started for.
 const PROGRAM: &str = "serve";
@@ -136,13 +138,14 @@ impl DomainsKernel for DomainService {
                 domains: domains.iter().map(|it| entry(running, it)).collect(),
                 free_cores: ledger.cores_with(|it| it.phase == Phase::Free),
                 free_units: ledger.units_with(|it| it.phase == Phase::Free),
+                free_disks: disks(ledger, |it| it.phase == Phase::Free),
             })
         })
     }
 
     fn plan(&self, wanted: DomainWanted) -> CallResult<DomainEntry> {
-        let command = Command::Create(create(&wanted)?);
         self.with(|running| {
+            let command = Command::Create(create(&wanted, running)?);
             let plan = running.supervisor.plan(&command).map_err(refused)?;
             Ok(DomainEntry {
                 name: wanted.name,
@@ -151,6 +154,7 @@ impl DomainsKernel for DomainService {
                 state: "planned".into(),
                 cores: plan.cores.iter().map(|(core, _)| *core).collect(),
                 units: wanted.units,
+                disks: plan.device.into_iter().collect(),
                 least_cores: wanted.least_cores,
                 most_cores: wanted.most_cores,
                 most_units: wanted.most_units,
@@ -166,7 +170,7 @@ impl DomainsKernel for DomainService {
         place: u8,
         config: String,
     ) -> CallResult<DomainEntry> {
-        let create = create(&wanted)?;
+        let create = self.with(|running| create(&wanted, running))?;
         let command = Command::Create(create);
         self.with(|running| {
             let DomainId { slot, .. } = running.supervisor.plan(&command).map_err(refused)?.domain;
@@ -194,14 +198,21 @@ impl DomainsKernel for DomainService {
     }
 }
 
-fn create(wanted: &DomainWanted) -> CallResult<Create> {
+fn create(wanted: &DomainWanted, running: &Running) -> CallResult<Create> {
+    let free = disks(running.supervisor.ledger(), |it| it.phase == Phase::Free);
+    // If none is free, it is refused with the name of who has the first.
+    let device = wanted.disk.then(|| free.first().copied().unwrap_or_default());
     let limits = Limits {
         cores: (wanted.least_cores, wanted.most_cores),
         units: (1, wanted.most_units),
         priority: wanted.priority,
     };
     let DomainWanted { cores, units, .. } = *wanted;
-    Ok(Create { name: name_of(&wanted.name)?, cores, units, limits, device: None })
+    Ok(Create { name: name_of(&wanted.name)?, cores, units, limits, device })
+}
+
+fn disks(ledger: &Ledger<LedgerWords>, holds: impl Fn(&Holding) -> bool) -> Vec<u16> {
+    ledger.devices().filter(|(_, it)| holds(it)).map(|(disk, _)| disk).collect()
 }
 
 fn name_of(text: &str) -> CallResult<Name> {
@@ -222,6 +233,7 @@ fn entry(running: &Running, domain: &Domain) -> DomainEntry {
         state: state.name().into(),
         cores: ledger.cores_with(|it| it.is_of(id.slot)),
         units: ledger.units_with(|it| it.is_of(id.slot)),
+        disks: disks(ledger, |it| it.is_of(id.slot)),
         least_cores: limits.cores.0,
         most_cores: limits.cores.1,
         most_units: limits.units.1,

@@ -81,6 +81,8 @@ pub struct Running {
     forced: BTreeSet<u16>,
     /// Memory that is to be zeroed, and of which so many units are.
     dirty: VecDeque<(Extent, usize)>,
+    /// Disks that are being made as new.
+    renewed: BTreeSet<u16>,
     /// Commands that have not ended, and those that have.
     waiting: BTreeSet<RequestId>,
     ended: VecDeque<(RequestId, Result<(), String>)>,
@@ -98,7 +100,7 @@ impl Running {
     pub fn begin(domains: &dyn Domains, now: Instant) -> Option<Running> {
         let memory = domains.memory();
         let units = (memory.bytes / UNIT) as u32;
-        let sizes = Sizes { cores: domains.cores(), units, devices: 0 };
+        let sizes = Sizes { cores: domains.cores(), units, devices: domains.disks() };
         let region = domains.ledger();
         if region.words().len() < sizes.words() {
             return None;
@@ -116,6 +118,7 @@ impl Running {
             texts: BTreeMap::new(),
             forced: BTreeSet::new(),
             dirty: VecDeque::new(),
+            renewed: BTreeSet::new(),
             waiting: BTreeSet::new(),
             ended: VecDeque::new(),
             last_words: BTreeMap::new(),
@@ -165,12 +168,14 @@ impl Running {
         self.listen(now);
         self.look(domains, now);
         self.scrub(domains, now);
+        self.renew(domains, now);
         self.supervisor.tick(now);
         self.act(domains, now);
         if !self.dirty.is_empty() {
             return Pace::AtOnce;
         }
-        if !self.waiting.is_empty() || self.supervisor.due().is_some() {
+        let is_busy = !self.waiting.is_empty() || !self.renewed.is_empty();
+        if is_busy || self.supervisor.due().is_some() {
             return Pace::Soon;
         }
         match self.supervisor.ledger().domains().next() {
@@ -190,7 +195,10 @@ impl Running {
                     }
                 }
                 // Its cores enter when it is put together.
-                Action::Start(_) | Action::Reset(_) => {}
+                Action::Start(_) => {}
+                Action::Reset(disk) => {
+                    self.renewed.insert(disk);
+                }
                 Action::Send(id, message) => {
                     self.say(id.slot, &message.encode(id));
                 }
@@ -249,9 +257,18 @@ impl Running {
         let most = limits.map_or(0, |limits| limits.cores.1);
         let units = limits.map_or(0, |limits| limits.units.1.min(ledger.sizes().units));
         let (slot, generation) = (id.slot, id.generation);
-        let (cores, memory) = (&cores[..], &memory[..]);
-        let most_memory = u64::from(units) * UNIT;
-        let wanted = Wanted { slot, generation, cores, most, memory, most_memory, program, config };
+        let disk = ledger.devices().find(|(_, it)| it.is_own(id.slot)).map(|(disk, _)| disk);
+        let wanted = Wanted {
+            slot,
+            generation,
+            cores: &cores,
+            most,
+            memory: &memory,
+            most_memory: u64::from(units) * UNIT,
+            disk,
+            program,
+            config,
+        };
         domains.build(&wanted).map_err(|status| format!("the machine refuses: {status}"))?;
         self.connect(domains, id).ok_or_else(|| "it has no seat".into())
     }
@@ -342,6 +359,14 @@ impl Running {
             let holding = ledger.holding(thing);
             holding.is_of(slot) && holding.is_had()
         })
+    }
+
+    /// Goes on with disks that nobody has any more.
+    fn renew(&mut self, domains: &dyn Domains, now: Instant) {
+        let done: Vec<u16> = self.renewed.extract_if(.., |disk| domains.renew(*disk)).collect();
+        for disk in done {
+            self.supervisor.happened(now, Happened::Reset(disk));
+        }
     }
 
     /// Zeroes some of what nobody uses.

@@ -16,6 +16,7 @@ use nile_stl::node::{Domains, Grant};
 
 const CORES: u16 = 4;
 const UNITS: u32 = 8;
+const DISKS: u16 = 1;
 const FIRST: PhysAddr = PhysAddr(64 * UNIT);
 const STEP: Duration = Duration::from_millis(1);
 
@@ -25,6 +26,9 @@ struct Machine {
     ledger: Region,
     parked: RefCell<BTreeSet<u16>>,
     scrubbed: RefCell<Vec<Grant>>,
+    /// Which disks were to be as new, and how much memory was zero by then.
+    renewed: RefCell<Vec<(u16, usize)>>,
+    built_with: RefCell<Vec<Option<u16>>>,
     admitted: RefCell<Vec<Entry>>,
     builds: Result<(), &'static str>,
 }
@@ -36,6 +40,8 @@ impl Machine {
             ledger: Region::owned(1 << 16),
             parked: RefCell::new((0..CORES).collect()),
             scrubbed: RefCell::default(),
+            renewed: RefCell::default(),
+            built_with: RefCell::default(),
             admitted: RefCell::default(),
             builds,
         }
@@ -61,6 +67,7 @@ impl Domains for Machine {
 
     fn build(&self, wanted: &Wanted<'_>) -> Result<(), Status> {
         self.seat.clear();
+        self.built_with.borrow_mut().push(wanted.disk);
         match self.builds {
             Ok(()) => {
                 for (core, hardware) in (0..).zip(wanted.cores) {
@@ -92,6 +99,17 @@ impl Domains for Machine {
 
     fn scrub(&self, memory: Grant) {
         self.scrubbed.borrow_mut().push(memory);
+    }
+
+    fn disks(&self) -> u16 {
+        DISKS
+    }
+
+    /// It takes a second look until it is done.
+    fn renew(&self, disk: u16) -> bool {
+        let mut renewed = self.renewed.borrow_mut();
+        renewed.push((disk, self.scrubbed.borrow().len()));
+        renewed.len().is_multiple_of(2)
     }
 
     fn ledger(&self) -> Region {
@@ -151,16 +169,26 @@ fn create() -> Command {
     Command::Create(Create { name: web(), cores: 3, units: 4, limits, device: None })
 }
 
+fn create_with_disk(name: &str) -> Command {
+    let limits = Limits { cores: (1, 3), units: (1, UNITS), priority: 0 };
+    let name = name.parse().unwrap();
+    Command::Create(Create { name, cores: 1, units: 4, limits, device: Some(0) })
+}
+
 fn resize(cores: Option<u16>, units: Option<u32>, force: bool) -> Command {
     Command::Resize(Resize { name: web(), cores, units, force })
 }
 
 /// A domain that runs, and its end.
 fn made() -> (Bench, SeatLink, DomainId) {
+    made_by(&create())
+}
+
+fn made_by(create: &Command) -> (Bench, SeatLink, DomainId) {
     let mut bench = Bench::new(Ok(()));
     bench.running.set_text(web(), "serve", "");
     let mut link = None;
-    let begun = bench.ends(&create(), |bench| {
+    let begun = bench.ends(create, |bench| {
         let ledger = bench.running.supervisor.ledger();
         let (None, Some(domain)) = (&link, ledger.named(web())) else { return };
         let mut end = bench.machine.seat.domain_end(domain.id.generation).unwrap();
@@ -296,4 +324,22 @@ fn no_domain_speaks_for_another() {
     assert!(link.send(&given.encode(id)));
     bench.turn();
     assert_eq!(offered(&bench), 4, "what it was not asked for it gets again");
+}
+
+/// A disk writes into the memory of the domain that has set it up, until it is reset.
+#[test]
+fn a_disk_is_as_new_before_the_memory_is_zeroed_that_it_could_reach() {
+    let (mut bench, _link, _) = made_by(&create_with_disk("web"));
+    assert_eq!(bench.machine.built_with.borrow()[..], [Some(0)]);
+    let refused = bench.running.command(bench.now, &create_with_disk("log")).unwrap_err();
+    assert!(refused.to_string().contains("device 0 is web's"), "{refused}");
+    assert_eq!(bench.machine.renewed.borrow()[..], []);
+    let ended = bench.ends(&Command::Destroy { name: web(), force: true }, |_| {});
+    assert_eq!(ended, Ok(()));
+    // It was looked at until it was done, and nothing was zero before.
+    assert_eq!(bench.machine.renewed.borrow()[..], [(0, 0), (0, 0)]);
+    assert_eq!(bench.machine.scrubbed.borrow().len(), 4);
+    assert_eq!(bench.free(), ((0..CORES).collect(), UNITS));
+    let free = bench.running.supervisor.ledger().devices().next();
+    assert!(free.is_some_and(|(_, it)| it.phase == Phase::Free));
 }

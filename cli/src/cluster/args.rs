@@ -46,9 +46,10 @@ pub struct Up {
     pub config: Option<config::File>,
     /// Start one node that keeps a core and 64M (of a PC 96M), and gives the others of --cores and
     /// --memory to domains: `nile domain`.
-    #[arg(long, conflicts_with_all = ["disk", "pool", "program", "interface"])]
+    #[arg(long, conflicts_with_all = ["disk_folder", "pool", "program", "interface"])]
     pub supervisor: bool,
-    /// Give each node a disk of this size, as 4G. It goes with the cluster.
+    /// Give each node a disk of this size, as 4G; with --supervisor, a PC such disks for its
+    /// domains. It goes with the cluster.
     #[arg(long, value_name = "SIZE", value_parser = crate::disk::size)]
     pub disk: Option<Bytes>,
     /// Give each node so many of these disks, 1 to 8; cores with the disk role share them.
@@ -112,7 +113,7 @@ pub struct Up {
 pub const OF_SUPERVISOR: Bytes = Bytes::mebi(64);
 const OF_SUPERVISOR_IN_PC: Bytes = Bytes::mebi(96);
 
-/// The disk of a hosted supervisor's node, which keeps the names of its domains' datasets there.
+/// The disk of a supervisor's node, which keeps the names of its domains' datasets there.
 const NAMES: Bytes = Bytes::mebi(64);
 
 impl Up {
@@ -131,10 +132,17 @@ impl Up {
         if self.supervisor { self.of_supervisor() } else { self.memory }
     }
 
-    /// The disk of a supervisor's node: domains come and go, and names of datasets stay.
+    /// The disk of a supervisor's node: domains come and go, and names of datasets stay. On a PC
+    /// it has one if domains can have disks.
     pub fn disk_of_supervisor(&self) -> Option<Disk> {
         let is_hosted = matches!(self.kinds().as_deref(), Ok([Kind::Hosted, ..]));
-        (self.supervisor && is_hosted).then(|| Disk::passing(NAMES.0, 1))
+        (is_hosted || self.disk.is_some()).then(|| Disk::passing(NAMES.0, 1))
+    }
+
+    /// The disks of a PC for its domains.
+    pub fn disks_for_domains(&self) -> Option<Disk> {
+        let disk = self.disk.filter(|_| self.supervisor)?;
+        Some(Disk::passing(disk.0, self.disks))
     }
 
     /// What the node of a supervisor keeps.

@@ -86,6 +86,9 @@ pub struct Shared {
     pub memory: u64,
     /// The CPU of each core, as far as there are CPUs.
     pub cpus: Vec<usize>,
+    /// The disks of a PC that are for domains.
+    #[serde(default)]
+    pub disks: Option<Disk>,
 }
 
 /// What a domain is, and has.

@@ -12,7 +12,7 @@ use serde::de::IgnoredAny;
 use toml::Spanned;
 
 use super::args::Kind;
-use super::folder::{Folder, KEY, Node, Record};
+use super::folder::{Disk, Folder, KEY, Node, Record};
 use super::{identity, keepers, pin, process};
 use crate::disk::{self, Bus};
 use crate::failure::Failure;
@@ -267,7 +267,8 @@ pub fn write_config(folder: &Folder, record: &Record, node: &Node) -> Result<Pat
         }
         None if record.shared.is_some() && node.machine == Kind::Qemu => {
             let (cores, memory) = (record.cores, record.memory >> 20);
-            format!("\n[supervisor]\ncores = {cores}\nmemory = \"{memory}M\"\n")
+            let disks = record.disk.as_ref().map_or(0, |disk| disk.count);
+            format!("\n[supervisor]\ncores = {cores}\nmemory = \"{memory}M\"\ndisks = {disks}\n")
         }
         None => String::new(),
     };
@@ -320,13 +321,22 @@ pub fn disk_files(folder: &Folder, record: &Record, node: &Node) -> Vec<(PathBuf
     (1..=disk.count).map(|number| (folder.join(name(number)), disk.bytes)).collect()
 }
 
-/// The node's disks. One that was there before is as it was.
+/// Where the disks are that a PC has for its domains, with the bytes of each, in the order of their
+/// numbers.
+pub fn files_for_domains(folder: &Folder, record: &Record) -> Vec<(PathBuf, u64)> {
+    let disks = record.shared.as_ref().and_then(|shared| shared.disks.as_ref());
+    let file = |disk: &Disk, number| (folder.file(&format!("domains.disk{number}")), disk.bytes);
+    disks.iter().flat_map(|disk| (1..=disk.count).map(|number| file(disk, number))).collect()
+}
+
+/// The disks of a node and of its domains. One that was there before is as it was.
 fn disks_of(folder: &Folder, record: &Record, node: &Node) -> Result<Vec<PathBuf>, Failure> {
     let made = |(path, bytes): (PathBuf, u64)| {
         disk::make(&path, Some(Bytes(bytes)))?;
         Ok(path)
     };
-    disk_files(folder, record, node).into_iter().map(made).collect()
+    let all = disk_files(folder, record, node).into_iter();
+    all.chain(files_for_domains(folder, record)).map(made).collect()
 }
 
 fn qemu(

@@ -43,6 +43,9 @@ pub fn check(options: &Up) -> Result<Vec<Kind>, Failure> {
     Ok(kinds)
 }
 
+/// A PC has eight disks that are used, of which one is its supervisor's.
+const MOST_FOR_DOMAINS: u16 = 7;
+
 /// Refuses what cannot be shared by domains.
 fn check_supervisor(options: &Up, kinds: &[Kind]) -> Result<(), Failure> {
     let refused = |why: String| Err(Failure::request(format!("--supervisor: {why}")));
@@ -51,6 +54,12 @@ fn check_supervisor(options: &Up, kinds: &[Kind]) -> Result<(), Failure> {
     }
     if options.cores < 2 {
         return refused("it keeps a core; use --cores 2 or more".into());
+    }
+    if options.disk.is_some() && kinds.contains(&Kind::Hosted) {
+        return refused("hosted domains get their disks by `domain create --disk`".into());
+    }
+    if options.disk.is_some() && options.disks > MOST_FOR_DOMAINS {
+        return refused(format!("a PC has {MOST_FOR_DOMAINS} disks for domains at most"));
     }
     let own = options.of_supervisor();
     let least = Bytes(2 * own.0);
@@ -83,7 +92,7 @@ fn common_config(options: &Up) -> Result<String, Failure> {
     let nodes = options.kinds().map_err(Failure::request)?.len();
     match options.pool {
         Some(pool) => node::with_own_pool(text, pool, nodes, options.cores),
-        None if options.disk.is_some() => {
+        None if options.disk.is_some() && !options.supervisor => {
             Ok(node::with_pool(text, options.memory, nodes, options.cores))
         }
         None => Ok(text),
@@ -147,6 +156,7 @@ impl Started {
             cores: options.cores,
             memory: options.memory.0,
             cpus: pin::allowed(),
+            disks: options.disks_for_domains(),
         });
         let record = Record {
             cores: options.own_cores(),
@@ -224,7 +234,9 @@ fn outcome(folder: &Folder, nodes: &mut [(String, Child)], limit: Duration) -> R
 
 /// The disks that each node is to have; makes the folder that they stay in.
 fn disk(options: &Up) -> Result<Option<Disk>, Failure> {
-    let Some(bytes) = options.disk else { return Ok(options.disk_of_supervisor()) };
+    let Some(bytes) = options.disk.filter(|_| !options.supervisor) else {
+        return Ok(options.supervisor.then(|| options.disk_of_supervisor()).flatten());
+    };
     let kept = |path: &std::path::PathBuf| {
         write::check_folder("--disk-folder", path)?;
         let made = std::fs::create_dir_all(path).and_then(|()| path.canonicalize());

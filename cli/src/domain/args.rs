@@ -115,7 +115,7 @@ pub enum DomainAction {
         #[command(flatten)]
         options: Options,
     },
-    /// End a domain and make it anew, with what it had and what its disks have.
+    /// End a domain and make it anew, with what it had, and hosted with what its disks have.
     Restart {
         /// Which.
         name: Name,

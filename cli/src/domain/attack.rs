@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::table;
 
 /// What the supervisor of that machine keeps.
-const KEEPS: &str = "[supervisor]\ncores = 1\nmemory = \"96M\"\n";
+const KEEPS: &str = "[supervisor]\ncores = 1\nmemory = \"96M\"\ndisks = 0\n";
 
 /// What is attacked, as the scenario's figures name it.
 const AIMS: [&str; 10] = [
@@ -73,8 +73,10 @@ pub fn wanted(options: &AttackOptions) -> Result<Option<Attack>, Failure> {
 
 fn machine(config: &NamedTempFile, program: &str) -> Result<Boot, Failure> {
     let path = config.path().display().to_string();
-    let words = ["nile", "boot", "--cores", "4", "--memory", "256M", "--config", &path];
-    let parsed = Nile::try_parse_from(words.into_iter().chain(["--program", program]));
+    // The domain that attacks has the disk.
+    let words = ["nile", "boot", "--cores", "4", "--memory", "256M", "--disk", "8M"];
+    let words = words.into_iter().chain(["--config", &path]);
+    let parsed = Nile::try_parse_from(words.chain(["--program", program]));
     match parsed.map_err(|error| Failure::failed(error.to_string()))?.command {
         Command::Boot(boot) => Ok(boot),
         _ => Err(Failure::failed("the machine cannot be described")),

@@ -16,11 +16,12 @@ use super::args::{Change, MemoryChange};
 use super::carry::{self, START, node_of_place};
 use super::show::{self, Seen};
 use crate::cluster::args::Kind;
-use crate::cluster::folder::{self, Claim, Folder, Node, Record};
+use crate::cluster::folder::{self, Claim, Disk, Folder, Node, Record};
 use crate::cluster::node;
 use crate::cluster::ready::Waiting;
 use crate::failure::Failure;
 use crate::peer::{Peer, known};
+use crate::size::Bytes;
 
 /// The node of the supervisor.
 const SUPERVISOR: NodeId = NodeId(1);
@@ -64,10 +65,31 @@ fn claim(folder: &Folder) -> Result<(Claim, Record), Failure> {
     Ok((claim, folder.record()?))
 }
 
+/// Refuses a disk that no domain of this machine can have.
+pub fn check_disk(record: &Record, wanted: &Disk) -> Result<(), Failure> {
+    let disks = record.shared.as_ref().and_then(|shared| shared.disks.as_ref());
+    let Some(disks) = disks else {
+        return Err(Failure::request(
+            "--disk: this machine has no disks for domains; `up --machine qemu --supervisor --disk \
+             64M --disks 2` gives it some",
+        ));
+    };
+    let bytes = Bytes(disks.bytes);
+    if wanted.count > 1 {
+        return Err(Failure::request("--disks: a domain of a PC has one disk"));
+    }
+    if wanted.bytes > disks.bytes {
+        let why = format!("--disk {}: a disk of this machine has {bytes}", Bytes(wanted.bytes));
+        return Err(Failure::request(why));
+    }
+    Ok(())
+}
+
 /// Makes a domain and waits until it is up, or says what it would get.
 pub fn create(
     folder: &Folder,
     create: &Create,
+    has_disk: bool,
     is_guarded: bool,
     dry_run: bool,
 ) -> Result<DomainEntry, Failure> {
@@ -82,12 +104,15 @@ pub fn create(
         most_cores,
         most_units,
         priority,
+        disk: has_disk,
     };
     let planned = wanted.clone();
     let plan = ask(folder, &record, async |domains| domains.plan(planned).await)?;
     if dry_run {
         return Ok(plan);
     }
+    let disks = record.shared.as_ref().and_then(|shared| shared.disks.as_ref());
+    let disk = disks.filter(|_| has_disk);
     let own = folder::Domain {
         name: wanted.name.clone(),
         cores: plan.cores.clone(),
@@ -95,7 +120,7 @@ pub fn create(
         memory: u64::from(plan.units) * UNIT,
         most_memory: u64::from(most_units) * UNIT,
         is_guarded,
-        disk: None,
+        disk: disk.map(|it| Disk::passing(it.bytes, 1)),
     };
     let node = Node {
         id: node_of_place(plan.place),
@@ -199,8 +224,15 @@ fn forget(folder: &Folder, record: &mut Record, node: u32) -> Result<(), Failure
     folder.set_record(record)
 }
 
-/// What makes a domain anew as it is, or was, and whether it is guarded.
-pub fn wanted(folder: &Folder, name: Name) -> Result<(Create, bool), Failure> {
+/// What makes a domain anew as it is, or was.
+pub struct Again {
+    pub create: Create,
+    pub disk: Option<Disk>,
+    pub is_guarded: bool,
+}
+
+/// That of a domain.
+pub fn wanted(folder: &Folder, name: Name) -> Result<Again, Failure> {
     let record = folder.record()?;
     let node = record.domain(name.as_str())?;
     let none = || Failure::request(format!("no domain `{name}`"));
@@ -210,7 +242,8 @@ pub fn wanted(folder: &Folder, name: Name) -> Result<(Create, bool), Failure> {
     let priority = entry.map_or(0, |it| it.priority);
     let limits = own.limits(priority);
     let (cores, units) = (own.cores.len() as u16, (own.memory / UNIT) as u32);
-    Ok((Create { name, cores, units, limits, device: None }, own.is_guarded))
+    let create = Create { name, cores, units, limits, device: None };
+    Ok(Again { create, disk: own.disk.clone(), is_guarded: own.is_guarded })
 }
 
 /// Says what a domain has.
@@ -229,13 +262,21 @@ pub fn tell(folder: &Folder, name: Name, as_json: bool) -> Result<(), Failure> {
 pub fn list(folder: &Folder, record: &Record, as_json: bool) -> Result<(), Failure> {
     let machine = ask(folder, record, async |domains| domains.list().await)?;
     let seen = all_seen(folder, record, &machine);
-    show::print_all(&seen, &machine.free_cores, show::memory(machine.free_units), as_json)
+    let files = show::named(node::files_for_domains(folder, record));
+    let disks = machine.free_disks.iter().filter_map(|it| files.get(usize::from(*it)));
+    let free = show::Free {
+        cores: machine.free_cores,
+        memory: show::memory(machine.free_units),
+        disks: disks.cloned().collect(),
+    };
+    show::print_all(&seen, &free, as_json)
 }
 
 /// The domains of the ledger, and those that have ended by themselves.
 fn all_seen(folder: &Folder, record: &Record, machine: &DomainsOfMachine) -> Vec<Seen> {
     let log = folder.log_path(&SUPERVISOR.to_string()).display().to_string();
-    let of = |entry: &DomainEntry| Seen::told(entry, &log);
+    let files = show::named(node::files_for_domains(folder, record));
+    let of = |entry: &DomainEntry| Seen::told(entry, &files, &log);
     let mut all: Vec<Seen> = machine.domains.iter().map(of).collect();
     let is_known = |name: &str| machine.domains.iter().any(|it| it.name == name);
     let domains = record.nodes.iter().filter_map(|node| Some((node, node.domain.as_ref()?)));

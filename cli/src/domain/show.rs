@@ -1,5 +1,7 @@
 //! What is said of domains.
 
+use std::path::PathBuf;
+
 use nile_domain::{Domain, Ledger, Lifecycle, Limits, Party, Phase, UNIT, Words};
 use nile_interfaces::domains::DomainEntry;
 use serde_json::{Value, json};
@@ -71,8 +73,9 @@ impl Seen {
         }
     }
 
-    /// A domain of a PC, as its supervisor tells it.
-    pub fn told(entry: &DomainEntry, log: &str) -> Seen {
+    /// A domain of a PC, as its supervisor tells it, whose machine has these `disks` for domains.
+    pub fn told(entry: &DomainEntry, disks: &[(String, u64)], log: &str) -> Seen {
+        let own = entry.disks.iter().filter_map(|disk| disks.get(usize::from(*disk)));
         let last = &entry.last_words;
         Seen {
             name: entry.name.clone(),
@@ -82,7 +85,7 @@ impl Seen {
             cores: entry.cores.clone(),
             cpus: Vec::new(),
             memory: memory(entry.units),
-            disks: Vec::new(),
+            disks: own.cloned().collect(),
             limits: Limits {
                 cores: (entry.least_cores, entry.most_cores),
                 units: (1, entry.most_units),
@@ -208,20 +211,27 @@ pub fn list<W: Words>(
     let domains: Vec<Seen> =
         domains.iter().map(|domain| Seen::of(folder, record, ledger, domain)).collect();
     let cores = ledger.cores_with(|it| it.phase == Phase::Free);
-    let free = memory(ledger.units_with(|it| it.phase == Phase::Free));
-    print_all(&domains, &cores, free, as_json)
+    let memory = memory(ledger.units_with(|it| it.phase == Phase::Free));
+    print_all(&domains, &Free { cores, memory, disks: Vec::new() }, as_json)
+}
+
+/// What nobody has: cores, memory, and the files of disks of a PC with the bytes of each.
+pub struct Free {
+    pub cores: Vec<u16>,
+    pub memory: Bytes,
+    pub disks: Vec<(String, u64)>,
 }
 
 /// The same of what was looked at already.
-pub fn print_all(
-    domains: &[Seen],
-    cores: &[u16],
-    free: Bytes,
-    as_json: bool,
-) -> Result<(), Failure> {
+pub fn print_all(domains: &[Seen], free: &Free, as_json: bool) -> Result<(), Failure> {
+    let Free { cores, memory, disks } = free;
     if as_json {
         let domains: Vec<Value> = domains.iter().map(Seen::document).collect();
-        let document = json!({ "domains": domains, "free": { "cores": cores, "memory": free.0 } });
+        let mut free = json!({ "cores": cores, "memory": memory.0 });
+        if !disks.is_empty() {
+            free["disks"] = disks.iter().map(disk).collect();
+        }
+        let document = json!({ "domains": domains, "free": free });
         return crate::print(&format!("{document}\n"));
     }
     let title = ["domain", "node", "state", "generation", "cores", "memory", "disks"];
@@ -229,7 +239,8 @@ pub fn print_all(
     rows.extend(domains.iter().map(Seen::row));
     let cores = if cores.is_empty() { "-".into() } else { numbers(cores) };
     let none = || String::from("-");
-    rows.push(vec!["free".into(), none(), none(), none(), cores, free.to_string(), none()]);
+    let (memory, disks) = (memory.to_string(), summed(disks));
+    rows.push(vec!["free".into(), none(), none(), none(), cores, memory, disks]);
     crate::print(&table::columns("", &rows))
 }
 
@@ -240,8 +251,12 @@ fn parts(cores: &[(u16, String)]) -> Value {
 
 /// The disks of a node.
 fn disks(folder: &Folder, record: &Record, node: &Node) -> Vec<(String, u64)> {
-    let files = node::disk_files(folder, record, node).into_iter();
-    files.map(|(path, bytes)| (path.display().to_string(), bytes)).collect()
+    named(node::disk_files(folder, record, node))
+}
+
+/// Disks with the names of their files.
+pub fn named(files: Vec<(PathBuf, u64)>) -> Vec<(String, u64)> {
+    files.into_iter().map(|(path, bytes)| (path.display().to_string(), bytes)).collect()
 }
 
 fn disk((file, bytes): &(String, u64)) -> Value {

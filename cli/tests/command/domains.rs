@@ -302,14 +302,15 @@ const SUPERVISOR: &str = "[supervisor]\ncores = 1\nmemory = \"96M\"\n";
 #[test]
 fn domains_come_and_go_on_a_pc() {
     let config = tempfile::NamedTempFile::new().unwrap();
-    fs::write(config.path(), SUPERVISOR).unwrap();
+    fs::write(config.path(), format!("{SUPERVISOR}disks = 0\n")).unwrap();
     let mut boot = launcher();
-    boot.args(["boot", "--json", "--machine", "qemu", "--program", "domains"]);
+    boot.args(["boot", "--json", "--machine", "qemu", "--program", "domains", "--disk", "16M"]);
     boot.args(["--cores", "4", "--memory", "256M", "--config"]).arg(config.path());
     let said = run(&mut boot, &[]).expect(0);
     let report: Value = serde_json::from_str(&said.out).expect("one JSON document");
     assert_eq!(report["program"]["passed"], true, "{}", report["program"]);
     assert_eq!(report["cores"].as_array().unwrap().len(), 1, "the others are domains'");
+    assert_eq!(report["program"]["figures"]["disks_for_domains"], 1);
 }
 
 /// Attacks that end the machine if nothing keeps them from it: a port, a register of the processor,
@@ -358,7 +359,7 @@ fn what_a_domain_reaches_for_stays_as_it_was_but_without_a_guard() {
     let said = run(&mut launcher(), &["domain", "attack", "--json"]).expect(0);
     let document: Value = serde_json::from_str(&said.out).expect("one JSON document");
     let attacks = document["attacks"].as_array().unwrap();
-    assert!(attacks.len() >= 69, "{document}");
+    assert!(attacks.len() >= 71, "{document}");
     for it in attacks {
         assert_eq!(it["broken"], false, "{it}");
         // Nobody could tell of a machine that is off.

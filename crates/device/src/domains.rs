@@ -288,6 +288,8 @@ pub struct Wanted<'a> {
     pub memory: &'a [Grant],
     /// Bytes that it may have at most: so much its page tables can map page by page.
     pub most_memory: u64,
+    /// A disk, by its number among those that there are to give.
+    pub disk: Option<u16>,
     /// What it runs, as a node that is started for a program.
     pub program: &'a str,
     /// Its configuration file.
@@ -326,6 +328,14 @@ pub trait Domains {
 
     /// Fills memory with zeros that nobody uses.
     fn scrub(&self, memory: Grant);
+
+    /// How many disks there are to give.
+    fn disks(&self) -> u16;
+
+    /// Makes a disk as new that no domain has any more: it is stopped, so that it reaches no
+    /// memory, and all of it is zero then. Whether that is done; if not, this is to be called
+    /// again.
+    fn renew(&self, disk: u16) -> bool;
 
     /// Memory for the ledger, which was zero when the machine was started and outlives every
     /// incarnation of this core.

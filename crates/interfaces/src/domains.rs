@@ -23,6 +23,8 @@ pub struct DomainWanted {
     pub most_units: u32,
     /// When no core is free, it gets cores of domains with a lower number.
     pub priority: u8,
+    /// Whether it gets a disk of the machine: whichever is free.
+    pub disk: bool,
 }
 
 /// What a domain that runs is to have of its own. What is not said stays as it is.
@@ -51,6 +53,8 @@ pub struct DomainEntry {
     pub cores: Vec<u16>,
     /// Memory, in units of 2 MiB.
     pub units: u32,
+    /// The disks that it has, of those that the machine has for domains.
+    pub disks: Vec<u16>,
     /// The fewest cores that it can be left with.
     pub least_cores: u16,
     /// The most cores that it can be given.
@@ -72,6 +76,8 @@ pub struct DomainsOfMachine {
     pub free_cores: Vec<u16>,
     /// Memory that nobody has, in units of 2 MiB.
     pub free_units: u32,
+    /// Disks that nobody has.
+    pub free_disks: Vec<u16>,
 }
 
 /// The domains of this machine, on the node that supervises it. What cannot be is refused with the

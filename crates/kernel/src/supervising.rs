@@ -15,6 +15,7 @@ use crate::pool::size_of;
 pub(crate) struct SupervisorTable {
     cores: Spanned<u16>,
     memory: Spanned<String>,
+    disks: Option<u8>,
 }
 
 /// What a domain's node is told of its machine.
@@ -38,6 +39,8 @@ pub struct Supervising {
     pub cores: usize,
     /// Bytes of its own memory.
     pub memory: u64,
+    /// How many disks of a PC are its own; all if nothing is said.
+    pub disks: Option<usize>,
     /// The line that says so.
     pub line: usize,
 }
@@ -48,7 +51,7 @@ impl Supervising {
         table: Option<SupervisorTable>,
         line_of: impl Fn(usize) -> usize,
     ) -> Result<Option<Supervising>, ConfigError> {
-        let Some(SupervisorTable { cores, memory }) = table else { return Ok(None) };
+        let Some(SupervisorTable { cores, memory, disks }) = table else { return Ok(None) };
         let line = line_of(cores.span().start);
         if *cores.get_ref() == 0 {
             let message = "a supervisor keeps a core at least".into();
@@ -56,7 +59,8 @@ impl Supervising {
         }
         let at = line_of(memory.span().start);
         let memory = size_of("memory", memory.get_ref(), 2 << 20, "2M", at)?;
-        Ok(Some(Supervising { cores: (*cores.get_ref()).into(), memory, line }))
+        let (cores, disks) = ((*cores.get_ref()).into(), disks.map(usize::from));
+        Ok(Some(Supervising { cores, memory, disks, line }))
     }
 }
 
@@ -72,6 +76,9 @@ mod tests {
         assert_eq!(of(""), Ok(None));
         let kept = of("[supervisor]\ncores = 2\nmemory = \"64M\"").unwrap().unwrap();
         assert_eq!((kept.cores, kept.memory, kept.line), (2, 64 << 20, 2));
+        assert_eq!(kept.disks, None);
+        let kept = of("[supervisor]\ncores = 1\nmemory = \"64M\"\ndisks = 0").unwrap().unwrap();
+        assert_eq!(kept.disks, Some(0));
         for text in ["cores = 0\nmemory = \"64M\"", "cores = 1\nmemory = \"3M\"", "cores = 1"] {
             assert!(of(&format!("[supervisor]\n{text}")).is_err(), "{text}");
         }

@@ -257,6 +257,9 @@ fn take_all(found: &mut Found<'_>, later: &[Frames]) -> Result<Taken, AssembleEr
         let (parked, given) = (supervised.parked.len(), supervised.memory.bytes);
         supervised.seats = take(memory, Supervised::seats_bytes(parked))?;
         supervised.ledger = take(memory, Supervised::ledger_bytes(parked, given))?;
+        for disk in &mut supervised.disks {
+            disk.memory = take(memory, disk.controller.shared_bytes())?;
+        }
     }
     let mut interfaces = heapless::Vec::new();
     for (index, device) in found.devices.network.iter().enumerate() {
@@ -296,7 +299,8 @@ fn domain_tables(found: &Found<'_>) -> usize {
         (supervised, _) => {
             let parked = supervised.as_ref().map_or(1, |it| it.parked.len());
             let seats = Supervised::seats_bytes(parked) / PageSize::Large.bytes();
-            DOMAIN_TABLES + 2 * seats as usize
+            let disks = supervised.as_ref().map_or(0, |it| it.disks.len());
+            DOMAIN_TABLES + 2 * seats as usize + disks * network::memory::TABLES
         }
     }
 }
@@ -325,6 +329,7 @@ fn build_spaces(
         interfaces: &taken.interfaces,
         buffers: taken.buffers,
         disks: &taken.disks,
+        given: found.supervised.as_ref().map_or(&[], |it| &it.disks),
         domains: &domains,
         ledger: found.domain.map(|it| it.ledger),
         guard: taken.guard,

@@ -2,6 +2,7 @@
 //! as if the guard were not there. Scenarios alone ask for that.
 
 mod devices;
+mod disks;
 mod spaces;
 
 use alloc::boxed::Box;
@@ -37,6 +38,9 @@ pub(crate) fn attempt(manager: &NodeManager, apic: &LocalApic, attack: Attack, a
         Target::Memory => reach(manager, attack, PhysAddr(aim)),
         Target::Core if attack == Attack::ForgeMessage => {
             spaces::forge_message(&Attacker::of(manager), ApicId(aim as u32))
+        }
+        Target::Core if matches!(attack, Attack::RouteDisk | Attack::StoreRoute) => {
+            disks::interrupt(manager, attack, ApicId(aim as u32))
         }
         Target::Core => interrupt(apic, attack, ApicId(aim as u32)),
         Target::Machine | Target::Power => {

@@ -3,16 +3,17 @@
 use core::fmt;
 
 use heapless::Vec;
-use nile_abi::{Role, RoleSet};
+use nile_abi::{CoreId, PhysAddr, Role, RoleSet};
 use nile_platform::Line;
 use nile_platform::board::driver;
 use virtio_drivers::transport::pci::bus::ConfigurationAccess;
 
 use crate::apic::ApicId;
 use crate::disk::ahci::controller::is_ahci;
-use crate::disk::{Ahci, BLOCK, Controller, MAX_DISKS};
+use crate::disk::{Ahci, BLOCK, Controller, DiskEntry, MAX_DISKS};
 use crate::mmio::Mmio;
 use crate::network::{MAX_INTERFACES, NETWORK};
+use crate::node::Frames;
 use crate::pci::msi::Message;
 use crate::pci::{self, Registers, msix};
 use crate::serial;
@@ -26,6 +27,33 @@ pub struct Devices {
     pub network: Vec<Device, MAX_INTERFACES>,
     /// Disks, or what they are connected to.
     pub disks: Vec<Controller, MAX_DISKS>,
+}
+
+impl Devices {
+    /// Takes the disks out that are for domains: all but the first `keeps`, and but one that can
+    /// be nobody's alone with those before it: their numbers say whom they interrupt. What they
+    /// share with the core that makes them as new is still to be taken.
+    pub fn give(&mut self, keeps: usize) -> Vec<DiskEntry, MAX_DISKS> {
+        let windows = self.disks.iter().map(Controller::windows);
+        let cards = self.network.iter().flat_map(Device::windows);
+        let pages: alloc::vec::Vec<Frames> =
+            windows.flatten().chain(cards).map(|it| it.pages()).collect();
+        // Whom a device interrupts, a guard sees to: in pages where nothing else is.
+        let is_apart = |it: &Controller| {
+            let Controller::Virtio(device) = it else { return false };
+            let own = device.messages.pages();
+            let overlaps = |it: &&Frames| it.start < own.end() && own.start < it.end();
+            pages.iter().filter(overlaps).count() == 1
+        };
+        let last = self.disks.iter().rposition(|it| !is_apart(it));
+        let keeps = keeps.max(last.map_or(0, |it| it + 1)).min(self.disks.len());
+        let memory = Frames { start: PhysAddr(0), bytes: 0 };
+        let given = self.disks[keeps..].iter();
+        let given = given.map(|it| DiskEntry { core: CoreId::BOOT, controller: *it, memory });
+        let given = given.collect();
+        self.disks.truncate(keeps);
+        given
+    }
 }
 
 /// Finds the devices of a node with these cores and switches them on; the log tells of each that
@@ -99,6 +127,38 @@ pub fn line_of(vector: Vector) -> Option<Line> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use virtio_drivers::transport::pci::bus::DeviceFunction;
+
+    /// A disk whose registers begin at this page, with the table of its messages this much behind.
+    fn disk(page: u64, messages: u64) -> Controller {
+        let at = |page: u64| Registers { start: PhysAddr(page << 12), bytes: 64 };
+        Controller::Virtio(Device {
+            at: DeviceFunction { bus: 0, device: page as u8, function: 0 },
+            common: at(page),
+            notify: at(page + 1),
+            notify_multiplier: 4,
+            configuration: at(page + 2),
+            messages: at(page + messages),
+        })
+    }
+
+    #[test]
+    fn disks_are_given_whose_messages_nobody_else_has_a_way_to() {
+        let (apart, other, shared) = (disk(1, 3), disk(5, 3), disk(9, 1));
+        for (disks, keeps, kept) in [
+            (&[apart, other][..], 0, 0),
+            (&[apart, other], 1, 1),
+            (&[apart, other], 3, 2),
+            (&[apart, shared, other], 0, 2),
+            (&[], 1, 0),
+        ] {
+            let disks = disks.iter().copied().collect::<Vec<_, MAX_DISKS>>();
+            let mut devices = Devices { disks: disks.clone(), ..Devices::default() };
+            let given = devices.give(keeps);
+            assert_eq!(devices.disks[..], disks[..kept]);
+            assert!(given.iter().map(|it| it.controller).eq(disks[kept..].iter().copied()));
+        }
+    }
 
     #[test]
     fn every_device_has_a_vector_of_its_own() {

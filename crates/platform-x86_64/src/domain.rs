@@ -24,6 +24,7 @@ use crate::acpi::Platform;
 use crate::apic::{ApicId, LocalApic, local as local_apic};
 use crate::assemble::{self, AssembleError, Found};
 use crate::devices::Devices;
+use crate::disk::{Controller, DiskEntry, MAX_DISKS, wipe};
 use crate::machine::NodeManager;
 use crate::mmio::Mmio;
 use crate::node::{Frames, Node, region};
@@ -31,7 +32,8 @@ use crate::power::Power;
 use crate::smp::{self, Parking, Start};
 use crate::start::{self, IMAGE};
 use crate::timer::shared::Shared;
-use crate::{bootinfo, entry, gdt, guard, heap, idt, layout, space};
+use crate::virtio::DeviceRegisters;
+use crate::{bootinfo, devices, entry, gdt, guard, heap, idt, layout, serial, space};
 
 /// Pieces of memory that a domain can consist of at first, and what may be between them.
 const MOST_PIECES: usize = 64;
@@ -49,6 +51,8 @@ pub struct Supervised {
     pub parked: Vec<ApicId, MAX_CORES>,
     /// The memory for domains.
     pub memory: Frames,
+    /// The disks for them: each a device of the ledger.
+    pub disks: Vec<DiskEntry, MAX_DISKS>,
     /// A seat for each domain that there can be.
     pub seats: Frames,
     /// For the ledger.
@@ -144,6 +148,8 @@ pub struct Order {
     /// How many cores the node can have.
     most: usize,
     memory: Vec<Frames, MOST_PIECES>,
+    /// A disk, by its number among those that there are to give.
+    disk: Option<u16>,
     line: Vec<u8, MOST_LINE>,
     config: Vec<u8, MOST_CONFIG>,
 }
@@ -221,6 +227,9 @@ unsafe fn build(order: &'static Order) -> Result<&'static Node, NotBuilt> {
     let cores: alloc::vec::Vec<_> = names.zip(plan.roles).collect();
     let mut platform = Platform::alone(order.cores[0]);
     platform.local_apic = supervised.local_apic;
+    let disk = order.disk.and_then(|it| supervised.disks.get(usize::from(it)));
+    let disks = disk.map(|it| it.controller).into_iter().collect();
+    let devices = Devices { disks, ..Devices::default() };
     let found = Found {
         memory,
         reach: start::identity_reach(&supervisor.features),
@@ -235,7 +244,7 @@ unsafe fn build(order: &'static Order) -> Result<&'static Node, NotBuilt> {
         timers: Shared::default(),
         power: Power { domain: Some(layout::shared(order.domain.seat.start)), ..Power::NONE },
         started: supervisor.started,
-        devices: &Devices::default(),
+        devices: &devices,
         supervised: None,
         start_page: PhysAddr(0),
         domain: Some(DomainEntry { is_guarded: plan.is_guarded, ..order.domain }),
@@ -345,6 +354,17 @@ impl NodeManager {
     fn supervised(&self) -> Option<&'static Supervised> {
         self.node().supervised.as_ref()
     }
+
+    /// A disk that there is to give.
+    fn given_disk(&self, disk: u16) -> Option<(&'static DiskEntry, DeviceRegisters)> {
+        let disk = usize::from(disk);
+        let entry = self.supervised()?.disks.get(disk)?;
+        let Controller::Virtio(device) = &entry.controller else { return None };
+        let number = devices::number_of_disk(self.node().disks.len() + disk);
+        // SAFETY: a supervisor's managing core has these disks in its space for ever. A domain that
+        // has one has its registers, too: none is reset before that has ended.
+        Some((entry, unsafe { DeviceRegisters::mapped(number, device) }))
+    }
 }
 
 impl Domains for NodeManager {
@@ -385,7 +405,8 @@ impl Domains for NodeManager {
             it.bytes > 0 && whole(it.start) && whole(it.end()) && is_given
         };
         let first = *cores.first().ok_or(Status::Invalid)?;
-        if memory.is_empty() || !memory.iter().all(inside) {
+        let is_there = |disk| self.given_disk(disk).is_some_and(|(_, it)| wipe::is_able(&it));
+        if memory.is_empty() || !memory.iter().all(inside) || !wanted.disk.is_none_or(is_there) {
             return Err(Status::Invalid);
         }
         let is_building =
@@ -411,6 +432,7 @@ impl Domains for NodeManager {
             numbers: Vec::from_slice(wanted.cores).map_err(|_| Status::Invalid)?,
             most: wanted.most.into(),
             memory,
+            disk: wanted.disk,
             line: Vec::from_slice(line.as_bytes()).map_err(|_| Status::Invalid)?,
             config: Vec::from_slice(wanted.config.as_bytes()).map_err(|_| Status::Invalid)?,
         };
@@ -469,6 +491,20 @@ impl Domains for NodeManager {
 
     fn scrub(&self, memory: Grant) {
         nile_platform::Manager::zero(self, memory);
+    }
+
+    fn disks(&self) -> u16 {
+        self.supervised().map_or(0, |it| it.disks.len() as u16)
+    }
+
+    fn renew(&self, disk: u16) -> bool {
+        let Some((entry, registers)) = self.given_disk(disk) else { return true };
+        // SAFETY: the managing core has both in its space for ever; the disk is no domain's.
+        let renewed = unsafe { self.renewals().go_on(disk, entry.memory, registers) };
+        renewed.unwrap_or_else(|why| {
+            serial::log(format_args!("disk {disk} for domains is not as new: {why}"));
+            false
+        })
     }
 
     fn ledger(&self) -> Region {

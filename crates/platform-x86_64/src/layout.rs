@@ -67,6 +67,9 @@ const DEVICE_BASE: VirtAddr = VirtAddr(0xffff_b000_0010_0000);
 /// Kinds of registers that a device has, each seen through a window of its own.
 pub const DEVICE_WINDOWS: usize = 4;
 
+/// Which of them has the messages that a virtio device interrupts by.
+pub const MESSAGES_WINDOW: usize = 3;
+
 /// Bytes of such a window.
 pub const DEVICE_WINDOW_BYTES: u64 = 0x4000;
 

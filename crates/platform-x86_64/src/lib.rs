@@ -103,4 +103,4 @@ pub mod vector;
 pub mod virtio;
 
 pub use machine::Core;
-pub use start::{Image, Plan};
+pub use start::{Image, Keeps, Plan};

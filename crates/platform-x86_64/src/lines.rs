@@ -3,12 +3,14 @@
 //! no core has.
 
 use nile_abi::Status;
+use nile_guard::Violation;
 use nile_platform::Line;
 
 use crate::apic::ApicId;
 use crate::devices;
 use crate::disk::Controller;
 use crate::disk::ahci::controller;
+use crate::guard;
 use crate::mmio::Mmio;
 use crate::node::Node;
 use crate::pci::msix;
@@ -43,14 +45,21 @@ pub unsafe fn find(node: &Node, line: Line) -> Option<Steering> {
     })
 }
 
+/// Has the device with this number, which has this table, interrupt a core that messages can reach.
+pub fn route(table: Mmio, core: ApicId, number: usize) -> Result<(), Violation> {
+    let vector = devices::vector(number);
+    guard::interrupt(core, vector.0.into())?;
+    guard::amend(|| msix::route(table, MESSAGE, core, vector));
+    Ok(())
+}
+
 impl Steering {
     /// Has the line interrupt a core, the one that drives the device if it `is_own`. `Denied` if it
     /// cannot.
     pub fn route(&self, line: Line, core: ApicId, is_own: bool) -> Result<(), Status> {
         match self {
             Steering::Table(table) if msix::reaches(core) => {
-                msix::route(*table, MESSAGE, core, devices::vector(devices::number(line)));
-                Ok(())
+                route(*table, core, devices::number(line)).map_err(|_| Status::Denied)
             }
             Steering::Controller(_) if is_own => Ok(()),
             _ => Err(Status::Denied),
@@ -60,7 +69,7 @@ impl Steering {
     /// Masks the line, or opens it.
     pub fn mask(&self, is_masked: bool) {
         match self {
-            Steering::Table(table) => msix::mask(*table, MESSAGE, is_masked),
+            Steering::Table(table) => guard::amend(|| msix::mask(*table, MESSAGE, is_masked)),
             Steering::Controller(registers) => controller::mask(*registers, is_masked),
         }
     }

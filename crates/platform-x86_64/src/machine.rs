@@ -33,7 +33,6 @@ use crate::node::{Frames, Node, region};
 use crate::pci::msix;
 use crate::user::UserHalf;
 use crate::vector::Vector;
-use crate::virtio::registers::MESSAGE;
 use crate::virtio::{Device, DeviceRegisters};
 use crate::{
     attacks, checksum, devices, domain, entropy, images, interrupts, layout, lines, privileged,
@@ -164,13 +163,13 @@ impl Core {
     /// The device is this core's, so that it has it in its space for ever, and nobody else of this
     /// incarnation has its registers.
     unsafe fn virtio(&self, number: usize, device: &Device) -> Result<DeviceRegisters, NotOpened> {
-        let apic = self.node.core(self.id).apic;
+        let apic = self.node.apic_of(self.board, self.id);
         if !msix::reaches(apic) {
             return Err(NotOpened::OutOfReach(apic));
         }
         // SAFETY: the caller's promise.
         let registers = unsafe { DeviceRegisters::mapped(number, device) };
-        msix::route(registers.messages, MESSAGE, apic, devices::vector(number));
+        lines::route(registers.messages, apic, number).map_err(NotOpened::Guard)?;
         Ok(registers)
     }
 }
@@ -347,7 +346,8 @@ impl Machine for Core {
     fn route(&self, line: Line, core: CoreId) -> Result<(), Status> {
         // SAFETY: this core drives the device.
         let found = self.own(line).and_then(|line| unsafe { lines::find(self.node, line) });
-        found.ok_or(Status::NotFound)?.route(line, self.node.core(core).apic, core == self.id)
+        let apic = self.node.apic_of(self.board, core);
+        found.ok_or(Status::NotFound)?.route(line, apic, core == self.id)
     }
 
     fn mask(&self, line: Line, is_masked: bool) {

@@ -299,7 +299,8 @@ impl Node {
             return self.interfaces.get(number).map(|it| it.mappings(number));
         };
         let disk = self.disks.get(disk)?;
-        disk.controller.can_move().then(|| disk.mappings(number))
+        let can_move = disk.controller.can_move() && self.guard.is_none();
+        can_move.then(|| disk.mappings(number, false))
     }
 
     /// Whether these are frames of the memory that cores may be granted.

@@ -23,6 +23,8 @@
 //! | guard's page, ledger (a guarded domain's) | r--        | r--               | r--    |
 //! | local APIC; I/O APICs                | rw-; no; r-- (guarded) | rw-; rw-   |        |
 //! | devices that it drives               | rw-             |                   |        |
+//! | whom they interrupt (a guarded domain's) | r--         |                   |        |
+//! | disks for domains (a supervisor's)   |                 | rw-               |        |
 //! | parked cores (not a domain's)        |                 | rw-               |        |
 //! | seats, ledger (a supervisor's)       |                 | rw-               |        |
 //! | the seat (a domain's)                |                 | rw-               |        |
@@ -184,6 +186,8 @@ pub struct Ingredients<'a> {
     pub buffers: Option<Frames>,
     /// The disks.
     pub disks: &'a [DiskEntry],
+    /// Those that domains are given, which the managing core makes as new.
+    pub given: &'a [DiskEntry],
     /// What the managing core has for parked cores and domains: seats, or its own, the ledger.
     pub domains: &'a [Frames],
     /// The ledger of its supervisor, if the node is a domain.
@@ -326,8 +330,10 @@ impl Ingredients<'_> {
         }
         let interfaces = self.interfaces.iter().enumerate().filter(|(_, it)| it.core == core);
         let interfaces = interfaces.flat_map(|(at, it)| it.mappings(at));
-        let disks = self.disks.iter().enumerate().filter(|(_, it)| it.core == core);
-        let disks = disks.flat_map(|(at, it)| it.mappings(devices::number_of_disk(at)));
+        let disks = self.disks.iter().chain(self.given).enumerate();
+        let disks = disks.filter(|(_, it)| it.core == core);
+        let is_guarded = self.guard.is_some();
+        let disks = disks.flat_map(|(at, it)| it.mappings(devices::number_of_disk(at), is_guarded));
         interfaces.chain(disks).try_for_each(|mapping| space.map(memory, pool, mapping))
     }
 }
@@ -335,23 +341,25 @@ impl Ingredients<'_> {
 impl InterfaceEntry {
     /// What maps the interface with this number among all devices on the core that drives it.
     pub fn mappings(&self, number: usize) -> Vec<Mapping> {
-        device(number, self.memory, &self.device.windows())
+        device(number, self.memory, &self.device.windows(), false)
     }
 }
 
 impl DiskEntry {
-    /// The same of a disk.
-    pub fn mappings(&self, number: usize) -> Vec<Mapping> {
-        device(number, self.memory, &self.controller.windows())
+    /// The same of a disk. Of a domain that `is_guarded` the core only reads whom it interrupts.
+    pub fn mappings(&self, number: usize, is_guarded: bool) -> Vec<Mapping> {
+        device(number, self.memory, &self.controller.windows(), is_guarded)
     }
 }
 
-fn device(number: usize, memory: Frames, windows: &[Registers]) -> Vec<Mapping> {
+fn device(number: usize, memory: Frames, windows: &[Registers], is_guarded: bool) -> Vec<Mapping> {
     let cover = |at, frames: Frames, permissions| {
         Mapping::cover(at, frames.start, frames.bytes, PageSize::Large, permissions)
     };
     let windows = windows.iter().enumerate().flat_map(|(kind, registers)| {
-        cover(layout::device_window(number, kind), registers.pages(), Permissions::DEVICE)
+        let write = !is_guarded || kind != layout::MESSAGES_WINDOW;
+        let permissions = Permissions { write, ..Permissions::DEVICE };
+        cover(layout::device_window(number, kind), registers.pages(), permissions)
     });
     let shared = cover(layout::shared(memory.start), memory, Permissions::READ_WRITE);
     shared.chain(windows).collect()

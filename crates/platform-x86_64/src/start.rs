@@ -39,11 +39,19 @@ pub struct Plan {
     pub roles: Vec<RoleSet>,
     /// Bytes of memory that all cores share for buffers, whole 2 MiB.
     pub pool: u64,
-    /// If the node supervises its machine: the other cores, which get no roles, and the memory
-    /// beyond so many bytes are for domains.
-    pub keeps: Option<u64>,
+    /// If the node supervises its machine: the other cores, which get no roles, and what there is
+    /// besides is for domains.
+    pub keeps: Option<Keeps>,
     /// If the node is a domain: whether a guard keeps it to what it has.
     pub is_guarded: bool,
+}
+
+/// What a supervisor keeps of its machine, besides the cores that have roles.
+pub struct Keeps {
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Disks; all if nothing is said.
+    pub disks: Option<usize>,
 }
 
 /// What an image binds to this platform, as the static `NILE_IMAGE`.
@@ -151,10 +159,11 @@ fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, St
     let (program, usable) = (bootinfo::program(info.command_line), memory.total_usable());
     let plan = (IMAGE.plan)(module, program, ids.len(), usable).map_err(StartError::Config)?;
     let parked = ids.iter().copied().skip(plan.roles.len()).collect();
-    let supervised = match plan.keeps {
+    let mut supervised = match &plan.keeps {
         Some(keeps) => Some(Supervised {
             parked,
-            memory: give(&mut memory, keeps, reach).ok_or(StartError::NothingToGive)?,
+            memory: give(&mut memory, keeps.memory, reach).ok_or(StartError::NothingToGive)?,
+            disks: heapless::Vec::new(),
             seats: Frames { start: PhysAddr(0), bytes: 0 },
             ledger: Frames { start: PhysAddr(0), bytes: 0 },
             local_apic: platform.local_apic,
@@ -183,7 +192,12 @@ fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, St
     };
     // SAFETY: this is the boot path, which sees configuration space where it is.
     let space = unsafe { ConfigurationSpace::find(platform.ecam, reach) };
-    let devices = devices::find(space, &cores, &look);
+    let mut devices = devices::find(space, &cores, &look);
+    if let Some(supervised) = &mut supervised
+        && let Some(keeps) = plan.keeps.and_then(|it| it.disks)
+    {
+        supervised.disks = devices.give(keeps);
+    }
     let today = calendar::read();
     let started = today.map(|today| today.saturating_sub(clock.now().since(Instant::START)));
     step_done(BootStep::Devices);

@@ -87,6 +87,10 @@ attacks! {
         "reset a core by stores into the own interrupt controller";
     ForgeMessage "forge-message" Core
         "map where devices send their interrupts to, and store one for a core there";
+    RouteDisk "route-disk" Core
+        "ask the gate to have the own disk interrupt a core by the vector for panics";
+    StoreRoute "store-route" Core
+        "store that into the table of the own disk's interrupts";
     StoreGate "store-gate" Machine "store into an own interrupt gate";
     StoreSegment "store-segment" Machine "store into an own segment descriptor";
     WriteConstants "write-constants" Machine

@@ -15,7 +15,7 @@ use nile_kernel::{Config, ConfigError};
 use nile_node::Programs;
 use nile_package::BootModule;
 use nile_platform::Outcome;
-use nile_platform_x86_64::{Core, Image, Plan};
+use nile_platform_x86_64::{Core, Image, Keeps, Plan};
 
 /// The image that runs these programs.
 pub const fn image<P: Programs<Core>>() -> Image {
@@ -46,7 +46,7 @@ fn plan<P: Programs<Core>>(
     }
     let roles = nile_node::roles(&config, own).map_err(|error| name_line(&error))?;
     let pool = config.pool_bytes(memory).map_err(|error| name_line(&error))?;
-    let keeps = config.supervisor.map(|kept| kept.memory);
+    let keeps = config.supervisor.map(|kept| Keeps { memory: kept.memory, disks: kept.disks });
     Ok(Plan { roles, pool, keeps, is_guarded: config.is_guarded })
 }
 

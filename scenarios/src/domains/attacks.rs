@@ -204,7 +204,9 @@ impl<M: Misbehave> Attacks<M> {
         let most = if slot == ATTACKER { 2 } else { 1 };
         let (name, limits) =
             (self.name(slot), Limits { cores: (1, most), units: (1, UNITS), priority: 0 });
-        let create = Create { name, cores: 1, units: UNITS, limits, device: None };
+        let has_disks = self.running.ledger().sizes().devices > 0;
+        let device = (slot == ATTACKER && has_disks).then_some(0);
+        let create = Create { name, cores: 1, units: UNITS, limits, device };
         self.running.has_no_guard = is_control && slot == ATTACKER;
         let made = self.running.carry_out(&Command::Create(create)).await;
         self.findings.expect(made, &format!("{name} is made"));

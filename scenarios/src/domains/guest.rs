@@ -6,11 +6,15 @@ use core::sync::atomic::Ordering;
 use core::time::Duration;
 
 use nile_abi::{CoreId, PageSize};
+use nile_bosml::Bytes;
 use nile_domain::{Act, CELL, DomainId, Managing, Message};
+use nile_interfaces::dataset::records::Decider;
+use nile_interfaces::dataset::{DatasetClient, MOST_BYTES};
 use nile_kernel::{Core, Frame};
 use nile_platform::{Attack, Cause, Misbehave, Outcome, SeatLink, Seated, Tried};
 use nile_services::ackermann::AckermannClient;
 use nile_services::domains::managing::{get, give_up};
+use nile_stl::CallResult;
 
 use super::red;
 use crate::conduct::conducts;
@@ -53,10 +57,18 @@ pub enum Say {
     Give = 0xfd,
     /// To the supervisor: nothing.
     Nothing = 0xfe,
+    /// Keep a dataset on the disk and read it; the answer is how many bytes are as they were
+    /// written.
+    Store = 0xef,
+    /// How many datasets there are.
+    Stored = 0xee,
 }
 
 /// How many pages are allocated to find what one costs.
 const PAGES: u64 = 64;
+
+/// Bytes of a domain's dataset.
+pub const STORED_BYTES: usize = 200_000;
 
 /// What a domain keeps that no other is to change.
 pub const KEPT: u64 = 0x600d_da7a;
@@ -252,6 +264,16 @@ async fn obey<M: Misbehave>(core: &Core<M>, link: &mut SeatLink, cell: &[u8]) {
             let pieces = fill(core).await;
             link.send(&Say::Answer.cell(&pieces.to_le_bytes()));
         }
+        [kind, ..] if *kind == Say::Store as u8 || *kind == Say::Stored as u8 => {
+            let answer = match *kind == Say::Store as u8 {
+                true => store(core).await,
+                false => stored(core).await,
+            };
+            match answer {
+                Ok(answer) => drop(link.send(&Say::Answer.cell(&answer.to_le_bytes()))),
+                Err(error) => core.machine().log(format_args!("no dataset: {error}")),
+            }
+        }
         [kind, ..] if *kind == Say::Panic as u8 => panic!("the supervisor wants it"),
         [kind, ..] if *kind == Say::Hang as u8 => {
             core.machine().shut_out();
@@ -259,6 +281,39 @@ async fn obey<M: Misbehave>(core: &Core<M>, link: &mut SeatLink, cell: &[u8]) {
         }
         _ => {}
     }
+}
+
+/// The service of the domain's disk, when it is there.
+async fn datasets<M: Misbehave>(core: &Core<M>) -> DatasetClient {
+    loop {
+        match DatasetClient::find(&core.stl()).await {
+            Ok(found) => return found,
+            Err(_) => core.sleep(LOOK).await,
+        }
+    }
+}
+
+/// Keeps a dataset, and reads it: so many bytes are as they were written.
+async fn store<M: Misbehave>(core: &Core<M>) -> CallResult<u64> {
+    let datasets = datasets(core).await;
+    let content: Vec<u8> = (0..STORED_BYTES).map(|at| (at * 31 / 8) as u8).collect();
+    let draft = datasets.create("own", 1, 0, Decider::Here, 0).await?.draft;
+    for (at, piece) in content.chunks(MOST_BYTES).enumerate() {
+        datasets.write(draft, (at * MOST_BYTES) as u64, Bytes::from(piece)).await?;
+    }
+    let kept = datasets.commit(draft).await?;
+    let mut same = 0;
+    for (at, piece) in content.chunks(MOST_BYTES).enumerate() {
+        let (at, length) = ((at * MOST_BYTES) as u64, piece.len() as u32);
+        let read = datasets.read(&kept.name, kept.epoch, kept.attempt, at, length).await?.bytes.0;
+        same += read.iter().zip(piece).filter(|(read, wanted)| read == wanted).count() as u64;
+    }
+    Ok(same)
+}
+
+/// How many datasets the domain's disk has.
+async fn stored<M: Misbehave>(core: &Core<M>) -> CallResult<u64> {
+    Ok(datasets(core).await.list(0).await?.len() as u64)
 }
 
 /// Takes all memory that there is in pieces of 2 MiB, writes [`SECRET`] into it, and gives it back:

@@ -59,14 +59,14 @@ pub async fn check<M: Machine>(
         let has = ledger.units_with(|it| it.is_of(1));
         findings.check(has == all, format_args!("after that it has {has} units"));
 
-        running.leaves_memory = leaves_memory;
+        running.leaves_all = leaves_memory;
         let begun = core.now();
         let resized = running.carry_out(&resize(Some(units))).await;
         findings.expect(resized, &format!("back to {units} units, memory {how}"));
         findings.figure(format!("memory_back_{}_us", how.replace(' ', "_")), micros(begun));
         let is_clean = |it: &Running<M>| it.ledger().units_with(|it| it.phase == Phase::Dirty) == 0;
         findings.check(running.until(WAIT, is_clean).await, format_args!("units stay dirty"));
-        running.leaves_memory = false;
+        running.leaves_all = false;
 
         // The next domain has what was given back, and nothing else.
         let made = running.carry_out(&create(log, 1, more)).await;

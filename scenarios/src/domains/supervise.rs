@@ -32,13 +32,13 @@ pub struct Running<M: Machine> {
     pub answer: Option<u64>,
     /// The most that was heard at once that is not domcon's.
     pub most_heard: usize,
-    /// Whether memory of domains that have ended is left as it is: a control.
-    pub leaves_memory: bool,
+    /// Whether memory and disks of domains that have ended are left as they are: a control.
+    pub leaves_all: bool,
     /// Whether domains have no guard: a control.
     pub has_no_guard: bool,
 }
 
-/// A machine that does not zero memory.
+/// A machine that leaves memory and disks as they are.
 struct Unscrubbed<'a>(&'a dyn Domains);
 
 impl Domains for Unscrubbed<'_> {
@@ -76,6 +76,14 @@ impl Domains for Unscrubbed<'_> {
 
     fn scrub(&self, _: Grant) {}
 
+    fn disks(&self) -> u16 {
+        self.0.disks()
+    }
+
+    fn renew(&self, _: u16) -> bool {
+        true
+    }
+
     fn ledger(&self) -> Region {
         self.0.ledger()
     }
@@ -90,7 +98,7 @@ impl<M: Machine> Running<M> {
             engine,
             answer: None,
             most_heard: 0,
-            leaves_memory: false,
+            leaves_all: false,
             has_no_guard: false,
         })
     }
@@ -157,7 +165,7 @@ impl<M: Machine> Running<M> {
             return;
         };
         let now = self.core.now();
-        match self.leaves_memory {
+        match self.leaves_all {
             true => self.engine.turn(&Unscrubbed(domains), now),
             false => self.engine.turn(domains, now),
         };

@@ -10,7 +10,7 @@ use super::{all, free, supervised};
 use crate::cluster::{Place, refused};
 use crate::jobs::packages;
 use crate::network::commands;
-use crate::support::{root, run};
+use crate::support::{launcher, root, run};
 
 #[test]
 fn the_guide_puts_a_service_beside_a_sort() {
@@ -148,4 +148,46 @@ fn disks_of_a_domain_are_its_own_and_go_with_it() {
     // A job goes on with what there is once somebody can work again.
     place.json(&[&["domain"], &batch[..]].concat());
     named(&["run", "wordcount", "text", "--output", "words"]).expect(0);
+}
+
+#[test]
+fn a_domain_of_a_pc_sorts_on_a_disk_of_its_own() {
+    let place = Place::new();
+    // The launcher provides QEMU and the kernel.
+    let mut up = launcher();
+    place.in_here(&mut up);
+    up.args(["up", "--machine", "qemu", "--supervisor", "--disk", "32M"]);
+    run(&mut up, &["--cores", "4", "--memory", "320M"]).expect(0);
+    let named = |words: &[&str]| {
+        let mut nile = place.nile();
+        run(nile.env("NILE_PACKAGES", packages()), words)
+    };
+    let create = |name, words: &[&str]| {
+        let create = ["domain", "create", name, "--cores", "1", "--memory", "96M", "--json"];
+        place.run(&[&create[..], words].concat())
+    };
+    for (words, part) in [
+        (&["--disk", "64M"][..], "a disk of this machine has 32 MiB"),
+        (&["--disk", "32M", "--disks", "2"], "a domain of a PC has one disk"),
+    ] {
+        refused(create("batch", words), part);
+    }
+    let made: Value = serde_json::from_str(&create("batch", &["--disk", "32M"]).expect(0).out)
+        .expect("one JSON document");
+    assert_eq!(made["disks"][0]["bytes"], json!(32 << 20));
+    refused(create("web", &["--disk", "1M"]), "device 0 is batch's");
+    let sort = ["run", "terasort", "--size", "1M", "--keep", "--on", "batch"];
+    named(&sort).expect(0);
+    let datasets = || place.json(&["ls"])["datasets"].clone();
+    assert_eq!(datasets()[0]["nodes"], json!(["n2"]), "{}", datasets());
+
+    // It goes with the domain, and the next one that gets the disk has nothing of it.
+    refused(place.run(&["domain", "destroy", "batch"]), "only batch has all of terasort.");
+    let again = place.run(&["domain", "restart", "batch", "--force"]).expect(0);
+    assert!(again.err.contains("gone with batch: terasort."), "{}", again.err);
+    assert_eq!(place.run(&["ls"]).out, "there are no datasets\n");
+    named(&sort).expect(0);
+    place.run(&["domain", "destroy", "batch", "--force"]).expect(0);
+    let free = place.json(&["domain", "list"])["free"]["disks"].clone();
+    assert_eq!(free[0]["bytes"], json!(32 << 20));
 }

@@ -29,11 +29,11 @@ pub(super) const READ_ONLY: u64 = 1 << 5;
 const SECTOR: u64 = 1 << 6;
 pub(super) const FLUSH: u64 = 1 << 9;
 const DISCARDS: u64 = 1 << 13;
-const VERSION_1: u64 = 1 << 32;
+pub(super) const VERSION_1: u64 = 1 << 32;
 const WANTED: u64 = LARGEST_PIECE | MOST_PIECES | READ_ONLY | SECTOR | FLUSH | DISCARDS | VERSION_1;
 
 /// Where its own registers say so (virtio 1.1, 5.2.4).
-const CAPACITY_REGISTER: usize = 0;
+pub(super) const CAPACITY_REGISTER: usize = 0;
 const LARGEST_PIECE_REGISTER: usize = 8;
 const MOST_PIECES_REGISTER: usize = 12;
 const SECTOR_REGISTER: usize = 20;
@@ -50,8 +50,8 @@ const SAY_SERIAL: u32 = 8;
 const DISCARD: u32 = 11;
 
 /// How it ended, if well.
-const DONE: u8 = 0;
-const NOT_YET: u8 = 0xff;
+pub(super) const DONE: u8 = 0;
+pub(super) const NOT_YET: u8 = 0xff;
 
 /// Looks at a device that was asked for its serial number before it is taken for dead.
 const MAX_LOOKS: u32 = 1 << 24;

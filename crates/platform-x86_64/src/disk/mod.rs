@@ -3,6 +3,7 @@
 //!
 //! * [`memory`]: the memory that core and device share, besides that of requests.
 //! * [`block`]: what the kernel is given of a virtio-blk device.
+//! * [`wipe`]: how one is made as new that a domain has had.
 //! * [`ahci`]: the controllers, and what the kernel is given of their disks.
 
 pub mod ahci;
@@ -10,6 +11,7 @@ pub mod block;
 pub mod memory;
 #[cfg(test)]
 mod tests;
+pub mod wipe;
 
 use heapless::Vec;
 use nile_abi::CoreId;

@@ -11,7 +11,7 @@ use nile_platform::disk::{Completion, Description, DiskError, Piece, Request};
 use nile_ring::Region;
 use virtio_drivers::transport::pci::bus::DeviceFunction;
 
-use super::block::{FLUSH, READ_ONLY, State, VirtioBlock};
+use super::block::{FLUSH, OpenError, READ_ONLY, State, VirtioBlock};
 use super::memory::{self, SLOTS, Slots};
 use super::*;
 use crate::mmio::Mmio;
@@ -22,6 +22,7 @@ const BYTES: usize = 1 << 20;
 
 /// Registers of each kind, in words, and those that the tests look at.
 const REGISTERS: usize = 64;
+const FEATURES: usize = 1;
 const STATUS: usize = 5;
 const QUEUE_SIZE: usize = 6;
 const UNTOLD: u32 = 0xffff_ffff;
@@ -48,7 +49,7 @@ std::thread_local! {
 impl FakeDevice {
     fn new() -> FakeDevice {
         let mut pages = vec![Page([0xee; 4096]); memory::BYTES as usize / 4096];
-        let mut registers = vec![0; 2 * REGISTERS];
+        let mut registers = vec![0; 3 * REGISTERS];
         registers[QUEUE_SIZE] = QUEUE_BUFFERS as u32;
         registers[REGISTERS] = UNTOLD;
         let device = FakeDevice {
@@ -75,6 +76,30 @@ impl FakeDevice {
     /// The same; it discards so many sectors at once.
     fn open_with(&self, features: u64, discards: u32) -> VirtioBlock {
         let _alone = OPENING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut registers = self.registers();
+        // SAFETY: the memory lives as long as this device, which is the only other that uses it.
+        let slots = unsafe { Slots::divide(self.frames()) };
+        let ring = Ring::open(&mut registers, 0).unwrap();
+        // SAFETY: as in `registers`.
+        unsafe { self.register(STATUS).write_volatile(0xf) };
+        let description = Description {
+            name: "fake".into(),
+            serial: "".into(),
+            bytes: BYTES as u64,
+            sector_bytes: 512,
+        };
+        let state = State::new(ring, slots, features, discards);
+        VirtioBlock::new(registers, description, state, || STOPPED.set(STOPPED.get() + 1))
+    }
+
+    /// Where the memory is that it shares with its core.
+    fn frames(&self) -> Frames {
+        let at = (self.memory.addr() as u64).wrapping_sub(layout::SHARED_BASE.0);
+        Frames { start: PhysAddr(at), bytes: memory::BYTES }
+    }
+
+    /// Its registers; behind those of all devices, and the place where it is told, its own.
+    fn registers(&self) -> crate::virtio::DeviceRegisters {
         let mmio = |first: usize| {
             // SAFETY: the words live as long as the device.
             unsafe { Mmio::new(VirtAddr(self.register(first).addr() as u64), REGISTERS * 4) }
@@ -88,22 +113,8 @@ impl FakeDevice {
             configuration: window,
             messages: window,
         };
-        let windows = [mmio(0), mmio(REGISTERS), mmio(0), mmio(0)];
-        let mut registers = crate::virtio::DeviceRegisters::new(&device, windows);
-        let at = PhysAddr((self.memory.addr() as u64).wrapping_sub(layout::SHARED_BASE.0));
-        // SAFETY: the memory lives as long as this device, which is the only other that uses it.
-        let slots = unsafe { Slots::divide(Frames { start: at, bytes: memory::BYTES }) };
-        let ring = Ring::open(&mut registers, 0).unwrap();
-        // SAFETY: as in `mmio`.
-        unsafe { self.register(STATUS).write_volatile(0xf) };
-        let description = Description {
-            name: "fake".into(),
-            serial: "".into(),
-            bytes: BYTES as u64,
-            sector_bytes: 512,
-        };
-        let state = State::new(ring, slots, features, discards);
-        VirtioBlock::new(registers, description, state, || STOPPED.set(STOPPED.get() + 1))
+        let windows = [mmio(0), mmio(REGISTERS), mmio(2 * REGISTERS), mmio(0)];
+        crate::virtio::DeviceRegisters::new(&device, windows)
     }
 
     fn was_told(&self) -> bool {
@@ -170,10 +181,11 @@ impl FakeDevice {
         for (start, length, is_written) in pieces {
             // SAFETY: as above.
             let bytes = unsafe { core::slice::from_raw_parts_mut(*start, *length) };
-            if (action, *is_written) == (11, false) {
+            if matches!((action, *is_written), (11 | 13, false)) {
                 let number = |at| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
                 let (first, sectors) = (number(0) as usize * 512, number(8) as usize);
-                assert_eq!((*length, number(4), number(12)), (16, 0, 0));
+                // What is written with zeros may be given back.
+                assert_eq!((*length, number(4), number(12)), (16, 0, u32::from(action == 13)));
                 contents[first..first + sectors * 512].fill(0);
                 continue;
             }
@@ -248,6 +260,42 @@ fn what_is_discarded_is_named_to_a_device_that_takes_it_and_stays_with_one_that_
         let zeros = left.iter().filter(|byte| **byte == 0).count();
         assert_eq!(zeros, gone * 512);
         assert!(left[1024..1024 + zeros].iter().all(|byte| *byte == 0));
+    }
+}
+
+#[test]
+fn a_device_is_made_zero_piece_by_piece_and_is_stopped_then() {
+    let _alone = OPENING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    // It writes so many sectors at once with zeros; none: it cannot.
+    for (most, looks) in [(2048, 1), (1500, 2), (0, 0)] {
+        let device = FakeDevice::new();
+        device.contents.borrow_mut().fill(7);
+        let registers = device.registers();
+        let own = 2 * REGISTERS;
+        let words = [
+            // It writes zeros, and is of virtio 1.0: the upper half of its features is as this.
+            (FEATURES, 1 << 14 | 1),
+            (own, (BYTES / 512) as u32),
+            (own + 12, most),
+            (own + 14, 1),
+        ];
+        // SAFETY: as in `registers`.
+        words.iter().for_each(|(at, word)| unsafe { device.register(*at).write_volatile(*word) });
+        let renewals = wipe::Renewals::default();
+        // SAFETY: the memory and the registers live as long as the device, which alone uses them.
+        let go_on = || unsafe { renewals.go_on(0, device.frames(), registers) };
+        let is_able = most > 0;
+        assert_eq!(wipe::is_able(&registers), is_able);
+        for _ in 0..looks {
+            assert_eq!(go_on(), Ok(false), "it is under way");
+            device.perform_all();
+        }
+        let none = Err(wipe::NotRenewed::Open(OpenError::Features));
+        assert_eq!(go_on(), if is_able { Ok(true) } else { none });
+        assert!(is_able || go_on() == Ok(false), "it is said once");
+        assert_eq!(device.contents.borrow().iter().all(|byte| *byte == 0), is_able);
+        // SAFETY: as above.
+        assert_eq!(unsafe { device.register(STATUS).read_volatile() }, 0, "it is stopped");
     }
 }
 

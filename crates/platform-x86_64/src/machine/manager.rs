@@ -14,6 +14,7 @@ use nile_platform::{
 
 use super::frames_of;
 use crate::apic::LocalApic;
+use crate::disk::wipe::Renewals;
 use crate::images::choice::Choice;
 use crate::node::{Node, region};
 use crate::smp::Parking;
@@ -23,12 +24,18 @@ use crate::{domain, images, layout, local, power, serial, start};
 /// The node's management, on the core that has it.
 pub struct NodeManager {
     node: &'static Node,
+    renewals: Renewals,
 }
 
 impl NodeManager {
     /// That of a node, for the core that manages it.
     pub(super) fn new(node: &'static Node) -> NodeManager {
-        NodeManager { node }
+        NodeManager { node, renewals: Renewals::default() }
+    }
+
+    /// The disks for domains that are being made as new.
+    pub(crate) fn renewals(&self) -> &Renewals {
+        &self.renewals
     }
 
     /// The node.

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use nile_guard::Violation;
+
 use crate::apic::ApicId;
 use crate::disk::block;
 use crate::network::interface::OpenError;
@@ -12,6 +14,7 @@ pub enum NotOpened {
     Interface(OpenError),
     Disk(block::OpenError),
     Ahci(&'static str),
+    Guard(Violation),
 }
 
 impl fmt::Display for NotOpened {
@@ -21,6 +24,7 @@ impl fmt::Display for NotOpened {
             NotOpened::Interface(error) => error.fmt(f),
             NotOpened::Disk(error) => error.fmt(f),
             NotOpened::Ahci(error) => f.write_str(error),
+            NotOpened::Guard(violation) => write!(f, "the guard refuses: {violation}"),
         }
     }
 }
