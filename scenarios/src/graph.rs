@@ -1,17 +1,19 @@
 //! A graph that changes (FENCE): edges come in a shuffled order and some of them twice, others go,
 //! while the node ranks its vertices. Each publication is looked at beside ranks that are computed
 //! here in another way: together they are never more wrong than it says. In the end the graph is
-//! that of the same events in their order.
+//! that of the same events in their order. With `parts=2` it is divided among the workers.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_abi::{Instant, Status};
-use nile_interfaces::graph::{Acknowledgement, EdgeEvent, GraphClient, GraphState};
+use nile_interfaces::graph::{Acknowledgement, Division, EdgeEvent, GraphClient, GraphState};
 use nile_kernel::Core;
 use nile_platform::Machine;
+use nile_services::cluster;
 use nile_stl::{CallError, CallResult, Stl};
 
 use crate::arguments::Arguments;
@@ -42,6 +44,7 @@ const ITERATIONS: usize = 150;
 pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     serve(core);
     let edges = arguments.number("edges", 1500);
+    let parts = arguments.number("parts", 1) as u32;
     let vertices = arguments.number("vertices", 120).clamp(2, edges.max(2));
     if conducts(core) {
         let core = core.clone();
@@ -50,16 +53,25 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
             if core.peers().count() == 0 {
                 return;
             }
-            if let Err(error) = check(&stl, &findings, edges, vertices).await {
+            if let Err(error) = check(&stl, &findings, parts, edges, vertices).await {
                 findings.check(false, format_args!("{error}"));
             }
         });
     }
 }
 
-async fn check(stl: &Stl, findings: &Findings, edges: u64, vertices: u64) -> CallResult<()> {
+async fn check(
+    stl: &Stl,
+    findings: &Findings,
+    parts: u32,
+    edges: u64,
+    vertices: u64,
+) -> CallResult<()> {
     let graph = find(stl).await?;
-    graph.create(NAME.into(), ERROR, 1000, 1 << 16, 0).await?;
+    match parts {
+        1 => graph.create(NAME.into(), ERROR, 1000, 1 << 16, 0).await?,
+        _ => divide(stl, parts).await?,
+    }
     let mut dice = Dice(edges + vertices);
     let events = events(&mut dice, edges, vertices);
     let mut order: Vec<usize> = (0..events.len()).collect();
@@ -120,6 +132,17 @@ async fn compare(
         ranks.get(&pair[0].vertex) > ranks.get(&pair[1].vertex)
     };
     findings.check(pairs.into_iter().all(is_right), format_args!("{top:?} is certain"));
+    Ok(())
+}
+
+/// Makes a graph of so many parts, on all workers in turn.
+async fn divide(stl: &Stl, parts: u32) -> CallResult<()> {
+    let places = cluster::places(stl, "graph").await?;
+    for (part, (_, place)) in (0..parts).zip(places.into_iter().cycle()) {
+        let (name, division) = (format!("{NAME}/{part}"), Division { parts, number: 7 });
+        let client = GraphClient::at(stl, place);
+        client.create_part(name, ERROR, 1000, 1 << 16, 0, division).await?;
+    }
     Ok(())
 }
 

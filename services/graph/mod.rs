@@ -4,23 +4,29 @@
 //!
 //! * `opened`: a graph that this core has, and the tasks that keep it.
 //! * `shelf`: where it is kept.
+//! * `parts`: the other parts of a graph that is divided; `whole`: what is asked of all of them.
 
 mod opened;
+mod parts;
 mod shelf;
+mod whole;
 
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::rc::Rc;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::time::Duration;
 
 use nile_abi::{Instant, Status};
-use nile_graph::{Broken, Call, Event, Kept, MOST_REJECTS, Placed, Reject, Settings, SourceState};
+use nile_bosml::Bytes;
+use nile_graph::{
+    Broken, Call, Event, Kept, MOST_REJECTS, Part, Placed, Reject, Settings, SourceState,
+};
 use nile_interfaces::graph::{
-    Acknowledgement, ComponentEntry, EdgeEvent, GraphKernel, GraphState, MOST_EVENTS,
-    OfferedEvents, RankEntry, RejectedEvent, SourceEntry,
+    Acknowledgement, ComponentEntry, Division, EdgeEvent, GraphClient, GraphKernel, GraphState,
+    MOST_EVENTS, OfferedEvents, RankEntry, RejectedEvent, SequenceRun, SourceEntry, VertexValue,
 };
 use nile_order::SortedMap;
 use nile_registry::Caller as Binder;
@@ -33,6 +39,9 @@ use shelf::Datasets;
 
 /// Graphs of one core.
 const MOST: usize = 64;
+
+/// Parts of one graph.
+const MOST_PARTS: u32 = 64;
 
 /// The most edges for each vertex that there may be.
 const EDGES: u64 = 64;
@@ -69,28 +78,34 @@ impl GraphKernel for Graphs {
         vertices: u32,
         copies: u8,
     ) -> CallResult<()> {
-        let _turn = self.opening.take().await;
-        self.check_room(&name)?;
-        let patience = Duration::from_millis(patience_ms.into()).as_micros() as u64;
-        let edges = EDGES * u64::from(vertices);
-        let settings = Settings { error, patience, vertices: vertices as usize, edges };
-        let home = if copies == 0 {
-            in_memory(settings)
-        } else {
-            let shelf = Datasets::new(&self.stl, &name, copies);
-            let kept = Kept::create(shelf, settings, draw(&self.stl), copies).await;
-            Home::Disks(Box::new(kept.map_err(|broken| match broken {
-                Broken::No => exists(&name, "there is"),
-                broken => broken_error(&name, broken),
-            })?))
-        };
-        self.add(name, home);
-        Ok(())
+        if name.contains('/') {
+            return Err(no_name());
+        }
+        let settings = settings(error, patience_ms, vertices, Part::ALL);
+        self.make(name, settings, copies, draw(&self.stl)).await
+    }
+
+    async fn create_part(
+        &self,
+        name: String,
+        error: u64,
+        patience_ms: u32,
+        vertices: u32,
+        copies: u8,
+        division: Division,
+    ) -> CallResult<()> {
+        let Division { parts, number } = division;
+        let part = name.split_once('/').and_then(|(_, part)| part.parse().ok());
+        let is_one = |it: &u32| *it < parts && (2..=MOST_PARTS).contains(&parts);
+        let part = part.filter(is_one).ok_or_else(no_name)?;
+        let settings = settings(error, patience_ms, vertices, Part { number: part, of: parts });
+        self.make(name, settings, copies, number).await
     }
 
     async fn open(&self, name: String) -> CallResult<GraphState> {
         let _turn = self.opening.take().await;
-        if let Ok(opened) = self.graph(&name) {
+        let opened = self.graphs.borrow().get(&name).cloned();
+        if let Some(opened) = opened.filter(|it| !it.is_gone()) {
             return Ok(opened.state());
         }
         self.check_room(&name)?;
@@ -102,7 +117,11 @@ impl GraphKernel for Graphs {
 
     async fn remove(&self, name: &str) -> CallResult<()> {
         let opened = self.graph(name)?;
+        if let Some(parts) = opened.parts_of(name) {
+            parts.ask_all(async |_, it, name| it.remove(name).await).await;
+        }
         opened.remove().await?;
+        let name = opened.name();
         self.graphs.borrow_mut().remove(name);
         Ok(())
     }
@@ -127,8 +146,44 @@ impl GraphKernel for Graphs {
         }
         let opened = self.graph(name)?;
         let events = events.into_iter().map(event).collect();
-        let call = Call { source, until, events, rejects: Vec::new() };
+        let call = Call { source, until, events, ..Call::default() };
+        match opened.parts_of(name) {
+            Some(parts) => self.give_all(&opened, parts, call, acknowledgement).await,
+            None => self.give(&opened, call, acknowledgement).await,
+        }
+    }
+
+    async fn offer_part(
+        &self,
+        name: &str,
+        source: u64,
+        until: u64,
+        acknowledgement: Acknowledgement,
+        events: Vec<EdgeEvent>,
+        covers: Vec<SequenceRun>,
+    ) -> CallResult<OfferedEvents> {
+        let opened = self.graph(name)?;
+        let events = events.into_iter().map(event).collect();
+        let covers = covers.into_iter().map(|it| (it.first, it.count)).collect();
+        let call = Call { source, until, events, covers, ..Call::default() };
         self.give(&opened, call, acknowledgement).await
+    }
+
+    fn letter(&self, name: &str, letter: Bytes<'_>) -> CallResult<()> {
+        let opened = self.graph(name)?;
+        let received = opened.live().graph.receive(&letter.0);
+        received.map_err(|why| CallError::new(Status::Gone, format!("{name}: {why}")))?;
+        opened.sweep();
+        Ok(())
+    }
+
+    async fn highest(
+        &self,
+        name: &str,
+        publication: u64,
+        most: u32,
+    ) -> CallResult<Vec<VertexValue>> {
+        self.graph(name)?.highest(publication, most).await
     }
 
     async fn reject(&self, name: &str, rejects: Vec<RejectedEvent>) -> CallResult<OfferedEvents> {
@@ -137,7 +192,14 @@ impl GraphKernel for Graphs {
             return Err(CallError::new(Status::Invalid, message));
         }
         let opened = self.graph(name)?;
-        let mut all = OfferedEvents { new: 0, known: 0, ahead: 0, next: 0 };
+        if let Some(parts) = opened.parts_of(name) {
+            // All parts have what is no event: nobody knows yet whose it will be.
+            let reject =
+                async |_, it: GraphClient, name: &str| it.reject(name, rejects.clone()).await;
+            parts.ask_all(reject).await.into_iter().collect::<CallResult<Vec<_>>>()?;
+        }
+        let mut all =
+            OfferedEvents { new: 0, known: 0, ahead: 0, next: 0, life: opened.graph().life() };
         for it in rejects {
             if opened.graph().rejected() >= MOST_REJECTS {
                 let message = format!("{MOST_REJECTS} lines of {name} are no events; mend them");
@@ -149,14 +211,14 @@ impl GraphKernel for Graphs {
             let it = self.give(&opened, call, Acknowledgement::Taken).await?;
             let OfferedEvents { new, known, ahead, .. } = all;
             let (new, known, ahead) = (new + it.new, known + it.known, ahead + it.ahead);
-            all = OfferedEvents { new, known, ahead, next: it.next };
+            all = OfferedEvents { new, known, ahead, next: it.next, ..all };
         }
         let mark = opened.live().taken();
         opened.kept(mark).await?;
         Ok(all)
     }
 
-    fn rejects(&self, name: &str, skip: u32) -> CallResult<Vec<RejectedEvent>> {
+    async fn rejects(&self, name: &str, skip: u32) -> CallResult<Vec<RejectedEvent>> {
         let opened = self.graph(name)?;
         let graph = opened.graph();
         let entry = |(source, it): (u64, &Reject)| {
@@ -166,40 +228,61 @@ impl GraphKernel for Graphs {
         Ok(page(graph.rejects().skip(skip as usize).map(entry)))
     }
 
-    fn state(&self, name: &str) -> CallResult<GraphState> {
-        Ok(self.graph(name)?.state())
+    async fn state(&self, name: &str) -> CallResult<GraphState> {
+        let opened = self.graph(name)?;
+        match opened.parts_of(name) {
+            Some(parts) => Ok(opened.whole_state(parts).await),
+            None => Ok(opened.state()),
+        }
     }
 
     async fn settled(&self, name: &str) -> CallResult<GraphState> {
-        self.graph(name)?.ranked(true).await;
-        self.state(name)
+        let opened = self.graph(name)?;
+        if let Some(parts) = opened.parts_of(name) {
+            let settled = parts.ask_all(whole::settled).await;
+            settled.into_iter().collect::<CallResult<Vec<_>>>()?;
+        }
+        opened.ranked(true).await;
+        self.state(name).await
     }
 
-    fn top(&self, name: &str, most: u32) -> CallResult<Vec<RankEntry>> {
-        let top = self.graph(name)?.graph().top(most as usize);
+    async fn top(&self, name: &str, most: u32) -> CallResult<Vec<RankEntry>> {
+        let opened = self.graph(name)?;
+        let top = match opened.parts_of(name) {
+            Some(parts) => opened.whole_top(parts, most).await?,
+            None => opened.graph().top(most as usize),
+        };
         let entry =
             |it: Placed| RankEntry { vertex: it.vertex, rank: it.rank, certain: it.is_certain };
         Ok(top.into_iter().map(entry).collect())
     }
 
-    fn rank(&self, name: &str, vertex: u64) -> CallResult<u64> {
-        let rank = self.graph(name)?.graph().rank(vertex);
+    async fn rank(&self, name: &str, vertex: u64) -> CallResult<u64> {
+        let opened = self.graph(name)?;
+        if let Some(parts) = opened.parts_of(name) {
+            let owner = parts.part().owner(vertex);
+            if owner != parts.part().number {
+                return parts.ask(owner, async |it, name| it.rank(name, vertex).await).await;
+            }
+        }
+        let rank = opened.graph().rank(vertex);
         rank.ok_or_else(|| no_vertex(vertex, "has no rank yet"))
     }
 
     fn component(&self, name: &str, vertex: u64) -> CallResult<ComponentEntry> {
-        let component = self.graph(name)?.graph().component(vertex);
+        let component = self.undivided(name)?.graph().component(vertex);
         let (lowest, vertices) = component.ok_or_else(|| no_vertex(vertex, "is in no edge"))?;
         Ok(ComponentEntry { lowest, vertices })
     }
 
     fn distance(&self, name: &str, from: u64, to: u64) -> CallResult<Option<u32>> {
-        Ok(self.graph(name)?.graph().distance(from, to))
+        Ok(self.undivided(name)?.graph().distance(from, to))
     }
 
-    fn sources(&self, name: &str, after: Option<u64>) -> CallResult<Vec<SourceEntry>> {
+    async fn sources(&self, name: &str, after: Option<u64>) -> CallResult<Vec<SourceEntry>> {
         let now = micros(self.now());
-        let sources = self.graph(name)?.graph().sources(now, after, SOURCES);
+        let opened = self.graph(name)?;
+        let sources = opened.graph().sources(now, after, SOURCES);
         let entry = |SourceState { source, next, beyond, until, is_idle }| SourceEntry {
             source,
             next,
@@ -207,7 +290,11 @@ impl GraphKernel for Graphs {
             until,
             idle: is_idle,
         };
-        Ok(page(sources.into_iter().map(entry)))
+        let own = page(sources.into_iter().map(entry));
+        match opened.parts_of(name) {
+            Some(parts) => whole::sources(parts, own, after).await,
+            None => Ok(own),
+        }
     }
 }
 
@@ -216,18 +303,53 @@ impl Graphs {
         self.stl.host().now()
     }
 
-    /// A graph that this core has open.
+    /// A graph that this core has open, or a part of it.
     fn graph(&self, name: &str) -> CallResult<Rc<Opened>> {
-        let opened = self.graphs.borrow().get(name).cloned();
-        opened.filter(|it| !it.is_gone()).ok_or_else(|| no_graph(name))
+        let graphs = self.graphs.borrow();
+        let is_of = |it: &str| it == name || it.split('/').next() == Some(name);
+        let mut found = graphs.iter().filter(|(it, opened)| is_of(it) && !opened.is_gone());
+        found.next().map(|(_, opened)| opened.clone()).ok_or_else(|| no_graph(name))
+    }
+
+    /// A graph that this core has, whole.
+    fn undivided(&self, name: &str) -> CallResult<Rc<Opened>> {
+        let opened = self.graph(name)?;
+        if opened.parts().is_some() {
+            let message = format!("{name} is divided: no part knows components and distances");
+            return Err(CallError::new(Status::Invalid, message));
+        }
+        Ok(opened)
+    }
+
+    async fn make(
+        &self,
+        name: String,
+        settings: Settings,
+        copies: u8,
+        number: u64,
+    ) -> CallResult<()> {
+        let _turn = self.opening.take().await;
+        self.check_room(&name)?;
+        let home = if copies == 0 {
+            in_memory(settings, number)
+        } else {
+            let shelf = Datasets::new(&self.stl, &name, copies);
+            let kept = Kept::create(shelf, settings, number, copies).await;
+            Home::Disks(Box::new(kept.map_err(|broken| match broken {
+                Broken::No => exists(&name, "there is"),
+                broken => broken_error(&name, broken),
+            })?))
+        };
+        self.add(name, home);
+        Ok(())
     }
 
     /// That there may be another graph, of this name.
     fn check_room(&self, name: &str) -> CallResult<()> {
-        let is_slot = name.contains('/') || name.chars().any(char::is_control);
-        if is_slot {
-            let message = "a graph's name has no slashes and no control characters";
-            return Err(CallError::new(Status::Invalid, message));
+        let (graph, part) = name.split_once('/').unwrap_or((name, "0"));
+        let is_part = part.parse::<u32>().is_ok_and(|it| it.to_string() == part);
+        if graph.is_empty() || !is_part || name.chars().any(char::is_control) {
+            return Err(no_name());
         }
         let graphs = &mut *self.graphs.borrow_mut();
         graphs.retain(|_, it| !it.is_gone());
@@ -265,7 +387,7 @@ impl Graphs {
             opened.ranked(false).await;
         }
         let nile_graph::Offered { new, known, ahead, next } = offered;
-        Ok(OfferedEvents { new, known, ahead, next })
+        Ok(OfferedEvents { new, known, ahead, next, life: opened.graph().life() })
     }
 }
 
@@ -284,6 +406,17 @@ fn cut(mut text: String) -> String {
     let most = text.floor_char_boundary(MOST_TEXT);
     text.truncate(most);
     text
+}
+
+fn settings(error: u64, patience_ms: u32, vertices: u32, part: Part) -> Settings {
+    let patience = Duration::from_millis(patience_ms.into()).as_micros() as u64;
+    let edges = EDGES * u64::from(vertices);
+    Settings { error, patience, vertices: vertices as usize, edges, part }
+}
+
+fn no_name() -> CallError {
+    let message = "a graph's name has no slashes and no control characters";
+    CallError::new(Status::Invalid, message)
 }
 
 fn event(it: EdgeEvent) -> Event {

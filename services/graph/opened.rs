@@ -13,6 +13,7 @@ use nile_interfaces::graph::GraphState;
 use nile_stl::{CallError, CallResult, Stl};
 use nile_sync::{Notify, yield_now};
 
+use super::parts::Parts;
 use super::shelf::Datasets;
 use super::{micros, no_graph};
 
@@ -41,12 +42,25 @@ pub enum Home {
     Disks(Box<Kept<Datasets>>),
 }
 
+impl Home {
+    fn cell(&self) -> &RefCell<Live> {
+        match self {
+            Home::Memory(live) => live,
+            Home::Disks(kept) => &kept.live,
+        }
+    }
+}
+
 /// A graph, and what is known of its publications.
 pub struct Opened {
     name: String,
     stl: Stl,
     home: Home,
+    /// The others, of a part of a graph.
+    parts: Option<Parts>,
     published: Cell<Instant>,
+    /// When the last sweep was over.
+    swept: Cell<Instant>,
     /// When the first event came that the publication lacks, and the first that the next one will.
     lacks: Cell<Option<Instant>>,
     will_lack: Cell<Option<Instant>>,
@@ -67,11 +81,14 @@ pub struct Opened {
 impl Opened {
     /// A graph that is open from now on; its tasks begin.
     pub fn begin(stl: &Stl, name: &str, home: Home) -> Rc<Opened> {
+        let part = home.cell().borrow().graph.settings().part;
         let opened = Rc::new(Opened {
             name: name.into(),
             stl: stl.clone(),
             home,
+            parts: part.is_divided().then(|| Parts::new(stl, name, part)),
             published: Cell::new(stl.host().now()),
+            swept: Cell::new(stl.host().now()),
             lacks: Cell::default(),
             will_lack: Cell::default(),
             is_swept: Cell::default(),
@@ -90,15 +107,21 @@ impl Opened {
             stl.host().spawn(Box::pin(async move { log.keep_log().await }));
             stl.host().spawn(Box::pin(async move { generations.keep_generations().await }));
         }
+        for part in opened.parts().into_iter().flat_map(Parts::others) {
+            let letters = opened.clone();
+            stl.host().spawn(Box::pin(async move { letters.send_letters(part).await }));
+        }
         opened.sweep();
         opened
     }
 
     fn cell(&self) -> &RefCell<Live> {
-        match &self.home {
-            Home::Memory(live) => live,
-            Home::Disks(kept) => &kept.live,
-        }
+        self.home.cell()
+    }
+
+    /// The other parts, of a part of a graph.
+    pub fn parts(&self) -> Option<&Parts> {
+        self.parts.as_ref()
     }
 
     /// The graph, and its log. Nobody holds it while they wait.
@@ -119,6 +142,16 @@ impl Opened {
     /// Whether a task sweeps over it.
     pub fn is_swept(&self) -> bool {
         self.is_swept.get()
+    }
+
+    /// What it is called here.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Lets time pass.
+    pub async fn wait(&self, time: Duration) {
+        self.stl.host().pause(time).await;
     }
 
     fn now(&self) -> Instant {
@@ -170,7 +203,8 @@ impl Opened {
         let events = events.events + events.behind;
         let is_in = || {
             let published = self.graph().published();
-            let is_good = published.error <= self.graph().settings().error || !self.is_swept();
+            let is_good = published.error <= self.graph().settings().error
+                || !self.is_swept() && self.graph().rests();
             let is_in = published.events >= events && (is_good || !are_good);
             (is_in || self.is_gone()).then_some(())
         };
@@ -178,7 +212,7 @@ impl Opened {
     }
 
     /// Sees to it that a task sweeps over the graph until there is nothing to do.
-    fn sweep(self: &Rc<Self>) {
+    pub fn sweep(self: &Rc<Self>) {
         if self.is_swept.replace(true) {
             return;
         }
@@ -194,7 +228,8 @@ impl Opened {
                     None if opened.step() => yield_now().await,
                     None => break,
                 }
-                if opened.graph().has_generation() != had_generation {
+                let is_part = opened.parts.is_some();
+                if is_part || opened.graph().has_generation() != had_generation {
                     opened.changes.notify();
                 }
             }
@@ -215,20 +250,23 @@ impl Opened {
 
     /// Sweeps on; whether there is more to be done.
     fn step(&self) -> bool {
-        let before = self.graph().published().events;
+        let before = self.graph().published();
         let step = self.live().graph.step(micros(self.now()), TURN);
+        let published = self.graph().published();
+        let now = self.now();
         if step == Some(true) {
-            let now = self.now();
-            let span = now.since(self.published.replace(now));
-            let published = self.graph().published();
+            let span = now.since(self.swept.replace(now));
             let all = published.events + published.behind;
             let came = all - self.came_before.replace(all);
             if came >= FLOOD && span < EACH * u32::try_from(came).unwrap_or(u32::MAX) {
                 self.live().graph.take_in();
                 self.rests.set(Some(now + REST));
             }
+        }
+        if published.number != before.number {
+            self.published.set(now);
             // What waits for good ranks goes on to lack.
-            let lacking = self.lacks.get().filter(|_| published.events == before);
+            let lacking = self.lacks.get().filter(|_| published.events == before.events);
             self.lacks.set(lacking.or(self.will_lack.take()));
             self.changes.notify();
         }
@@ -330,6 +368,7 @@ impl Opened {
         let fails = self.fails.borrow();
         GraphState {
             name: self.name.clone(),
+            parts: graph.settings().part.of,
             publication: it.number,
             age_us: since(self.published.get()),
             watermark: it.watermark,
@@ -349,8 +388,10 @@ impl Opened {
 }
 
 /// A graph in memory only.
-pub fn in_memory(settings: Settings) -> Home {
-    Home::Memory(Box::new(RefCell::new(Live::new(Graph::new(settings), 0))))
+pub fn in_memory(settings: Settings, number: u64) -> Home {
+    let mut graph = Graph::new(settings);
+    graph.join(number, 1);
+    Home::Memory(Box::new(RefCell::new(Live::new(graph, number))))
 }
 
 /// Why a graph could not be made, opened or removed.

@@ -291,12 +291,15 @@ impl Shelf for Datasets {
     ) -> CallResult<Put> {
         let name = self.name(slot);
         let version = (stamp + 1, super::draw(&self.stl) as u32);
-        let drafts = self.begin(&name, version).await?;
+        let drafts = match self.begin(&name, version).await {
+            Ok(drafts) => drafts,
+            Err(error) => return self.not_put(slot, stamp, error).await,
+        };
         let (length, blocks) = match self.write(&drafts, bytes).await {
             Ok(written) => written,
             Err(error) => {
                 self.give_up(slot, version, drafts);
-                return Err(error);
+                return self.not_put(slot, stamp, error).await;
             }
         };
         let nodes = drafts.iter().map(|it| it.store.node).collect();
@@ -323,6 +326,14 @@ impl Shelf for Datasets {
 }
 
 impl Datasets {
+    /// Why something was not put: a store that has what another has put refuses it.
+    async fn not_put(&self, slot: Slot, stamp: u64, error: CallError) -> CallResult<Put> {
+        match self.entry(slot).await {
+            Ok(entry) if entry.stamp != stamp => Ok(Put::Changed),
+            _ => Err(error),
+        }
+    }
+
     /// Leaves nothing of a version that the slot will never mean, and waits for nothing.
     fn give_up(&self, slot: Slot, (epoch, attempt): (u64, u32), drafts: Vec<Draft>) {
         let name = self.name(slot);

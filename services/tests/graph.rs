@@ -3,7 +3,9 @@
 mod node;
 
 use nile_abi::Status;
-use nile_interfaces::graph::{Acknowledgement, EdgeEvent, GraphClient, MOST_EVENTS};
+use nile_interfaces::graph::{Acknowledgement, Division, EdgeEvent, GraphClient, MOST_EVENTS};
+use nile_services::cluster;
+use nile_stl::Place;
 
 const ERROR: u64 = (1 << 32) / 1000;
 
@@ -89,6 +91,52 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
         }
         let full = graph.create("more".into(), ERROR, 1, 1, 0).await.unwrap_err();
         assert_eq!(full.status, Status::NoMemory);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_graph_in_parts_is_what_it_would_be_in_one() {
+    node::run(5, |stl| async move {
+        let places: Vec<Place> =
+            cluster::places(&stl, "graph").await?.into_iter().map(|it| it.1).collect();
+        assert!(places.len() > 1, "{places:?}");
+        let [one, other] = [0, 1].map(|at| GraphClient::at(&stl, places[at]));
+        one.create("one".into(), ERROR, 1000, 10_000, 0).await?;
+        for (part, client) in [(0, &one), (1, &other)] {
+            let (name, division) = (format!("web/{part}"), Division { parts: 2, number: 77 });
+            client.create_part(name, ERROR, 1000, 10_000, 0, division).await?;
+        }
+        // Half of them lead to one vertex, a quarter to the next, and so on.
+        let to = |at: u64| 9000 + u64::from((at + 1).trailing_zeros());
+        let events: Vec<EdgeEvent> = (0..6000).map(|at| edge(at, at, to(at))).collect();
+        for part in events.chunks(512) {
+            one.offer("one", 7, 0, Acknowledgement::Taken, part.into()).await?;
+            let offered = other.offer("web", 7, 0, Acknowledgement::Taken, part.into()).await?;
+            assert_eq!((offered.new, offered.known), (part.len() as u64, 0));
+            assert_eq!(offered.next, part[part.len() - 1].sequence + 1);
+        }
+        let known = one.offer("web", 7, 5, Acknowledgement::Ranked, events[..512].into()).await?;
+        assert_eq!((known.new, known.known, known.next), (0, 512, 6000));
+        let [right, web] = [one.settled("one").await?, other.settled("web").await?];
+        assert_eq!((web.vertices, web.edges, web.parts), (right.vertices, right.edges, 2));
+        assert_eq!((web.events, web.behind, web.name.as_str()), (6000, 0, "web"));
+        assert!(web.error <= ERROR, "{web:?}");
+        let [right, top] = [one.top("one", 9).await?, other.top("web", 9).await?];
+        let sure = right.iter().zip(&top).take_while(|(it, _)| it.certain);
+        assert!(sure.clone().count() > 2 && sure.clone().all(|(it, own)| it.vertex == own.vertex));
+        assert_eq!(one.top("web", 9).await?, top, "whichever part is asked");
+        for it in &top {
+            assert_eq!(one.rank("web", it.vertex).await?, it.rank);
+        }
+        assert_eq!(one.rank("web", 77_777).await.unwrap_err().status, Status::NotFound);
+        assert_eq!(one.distance("web", 1, 2).await.unwrap_err().status, Status::Invalid);
+        let sources = other.sources("web", None).await?;
+        assert_eq!((sources.len(), sources[0].next, sources[0].until), (1, 6000, 5));
+        let names: Vec<String> = one.list("").await?.into_iter().map(|it| it.name).collect();
+        assert_eq!(names, ["one", "web/0"]);
+        other.remove("web").await?;
+        assert_eq!(one.state("web").await.unwrap_err().status, Status::NotFound);
         Ok(())
     });
 }

@@ -11,7 +11,7 @@ use nile_services::ALL;
 const PAGES: [&str; 4] = ["skip", "after", "from", "at"];
 
 /// Replies with lists that are no pages, and why they fit.
-const BOUNDED: [(&str, &str); 43] = [
+const BOUNDED: [(&str, &str); 44] = [
     ("bulk.counters", "what is counted is fixed"),
     ("composer.publish", "a composition has 64 parts at most"),
     ("core_manager.keeps", "a node has at most 32 keeps"),
@@ -24,6 +24,7 @@ const BOUNDED: [(&str, &str); 43] = [
     ("domains.plan", "a node has at most 256 cores"),
     ("domains.resize", "a node has at most 256 cores"),
     ("gossip.namesakes", "the one that was heard last, if any"),
+    ("graph.highest", "501 vertices at most"),
     ("graph.top", "500 vertices at most"),
     ("interrupt.counts", "causes are fixed"),
     ("interrupt.devices", "a node has at most eight interfaces and eight disks that are told"),

@@ -2,7 +2,9 @@
 //! feeds it is killed at any step: cores and nodes die in the midst of everything, others open the
 //! graph while somebody still has it, disks are full, and answers are lost. What was acknowledged
 //! is in whenever the graph is opened, nothing counts twice, and in the end the graph is that of
-//! all events, in whatever order they came.
+//! all events, in whatever order they came. Some graphs are divided: then all of this is of each
+//! part, whose letters come late and twice, also to who has it no more; in the end all parts have
+//! one publication with all events.
 //!
 //! * `steps`: tasks that go on in any order, and end in the midst.
 //! * `shelf`: where it is kept.
@@ -19,7 +21,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use nile_graph::{Event, Kept};
+use nile_graph::{Event, Kept, Part};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
@@ -32,9 +34,12 @@ use crate::trace::Trace;
 use shelf::{Memory, Stored};
 use steps::{Steps, pause};
 
-/// Hosts of a run, and feeders.
+/// Hosts of each part of a run, and feeders.
 const HOSTS: usize = 3;
 const FEEDERS: usize = 3;
+
+/// The most parts of a graph.
+const PARTS: u64 = 3;
 
 /// Events of a feeder, at most.
 const EVENTS: u64 = 60;
@@ -56,9 +61,9 @@ struct Conduct {
 struct World {
     random: RefCell<ChaCha8Rng>,
     conduct: Conduct,
-    stored: Rc<Stored>,
-    /// Who has the graph open, by host.
-    open: [RefCell<Option<Rc<Kept<Memory>>>>; HOSTS],
+    /// The number of the graph, if it is divided, and its parts.
+    number: u64,
+    parts: Vec<PartWorld>,
     /// What each feeder says.
     events: Vec<Vec<Event>>,
     acknowledged: RefCell<BTreeSet<(u64, u64)>>,
@@ -66,11 +71,39 @@ struct World {
     is_calm: Cell<bool>,
     opened: Cell<u64>,
     saved: Cell<u64>,
+    letters: Cell<u64>,
     broken: RefCell<Option<String>>,
     trace: RefCell<Trace>,
 }
 
+/// What all take part in of one part.
+#[derive(Default)]
+struct PartWorld {
+    stored: Rc<Stored>,
+    /// Who has it open, by host.
+    open: [RefCell<Option<Rc<Kept<Memory>>>>; HOSTS],
+}
+
 impl World {
+    /// One of the parts.
+    fn part(&self, number: usize) -> Part {
+        Part { number: number as u32, of: self.parts.len() as u32 }
+    }
+
+    /// Whoever has a part open, by one of its hosts.
+    fn open(&self, part: usize) -> Option<Rc<Kept<Memory>>> {
+        let host = self.below(HOSTS as u64) as usize;
+        self.parts[part].open[host].borrow().clone()
+    }
+
+    /// Whether a host still has a part open as it did.
+    fn has(&self, part: usize, kept: &Rc<Kept<Memory>>) -> bool {
+        let is_it = |it: &RefCell<Option<Rc<Kept<Memory>>>>| {
+            it.borrow().as_ref().is_some_and(|it| Rc::ptr_eq(it, kept))
+        };
+        self.parts[part].open.iter().any(is_it)
+    }
+
     fn below(&self, bound: u64) -> u64 {
         below(&mut self.random.borrow_mut(), bound)
     }
@@ -131,24 +164,30 @@ fn model(events: &[Vec<Event>]) -> BTreeSet<(u64, u64)> {
 fn simulate(seed: u64, conduct: Conduct) -> Outcome {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let events: Vec<Vec<Event>> = (0..FEEDERS).map(|_| events(&mut random)).collect();
+    // Half of the graphs are not divided.
+    let parts = below(&mut random, 2 * PARTS).saturating_sub(PARTS - 1).max(1);
+    let number = 1 + below(&mut random, 1 << 40);
     let world = Rc::new(World {
         random: RefCell::new(random),
         conduct,
-        stored: Rc::default(),
-        open: Default::default(),
+        number,
+        parts: (0..parts).map(|_| PartWorld::default()).collect(),
         events,
         acknowledged: RefCell::default(),
         fed: Cell::default(),
         is_calm: Cell::default(),
         opened: Cell::default(),
         saved: Cell::default(),
+        letters: Cell::default(),
         broken: RefCell::default(),
         trace: RefCell::default(),
     });
     let mut steps = Steps::default();
     let mut kills = 0;
-    let mut hosts: Vec<usize> =
-        (0..HOSTS).map(|host| steps.start(host::run(world.clone(), host))).collect();
+    let places: Vec<(usize, usize)> =
+        (0..parts as usize).flat_map(|part| (0..HOSTS).map(move |host| (part, host))).collect();
+    let begin = |(part, host): (usize, usize)| host::run(world.clone(), part, host);
+    let mut hosts: Vec<usize> = places.iter().map(|it| steps.start(begin(*it))).collect();
     let mut feeders: Vec<usize> =
         (0..FEEDERS).map(|feeder| steps.start(feeder::run(world.clone(), feeder))).collect();
     let risk = 30 + world.below(400);
@@ -159,14 +198,15 @@ fn simulate(seed: u64, conduct: Conduct) -> Outcome {
         steps.step(&world);
         if !world.is_calm.get() && world.below(risk) == 0 {
             kills += 1;
-            match world.below((HOSTS + FEEDERS) as u64) as usize {
-                host if host < HOSTS => {
-                    steps.kill(hosts[host]);
-                    world.open[host].take();
-                    hosts[host] = steps.start(host::run(world.clone(), host));
+            match world.below((hosts.len() + FEEDERS) as u64) as usize {
+                at if at < hosts.len() => {
+                    let (part, host) = places[at];
+                    steps.kill(hosts[at]);
+                    world.parts[part].open[host].take();
+                    hosts[at] = steps.start(begin(places[at]));
                 }
                 other => {
-                    let feeder = other - HOSTS;
+                    let feeder = other - hosts.len();
                     if steps.kill(feeders[feeder]) {
                         feeders[feeder] = steps.start(feeder::run(world.clone(), feeder));
                     }
@@ -179,7 +219,7 @@ fn simulate(seed: u64, conduct: Conduct) -> Outcome {
     }
     // Whoever had it is gone.
     steps.end();
-    world.open.iter().for_each(|it| drop(it.take()));
+    world.parts.iter().flat_map(|it| &it.open).for_each(|it| drop(it.take()));
     let last = world.clone();
     steps.start(async move { finish(&last).await });
     while !steps.are_over() {
@@ -191,7 +231,8 @@ fn simulate(seed: u64, conduct: Conduct) -> Outcome {
         Figure::count("hosts and feeders killed", kills),
         Figure::count("times opened", world.opened.get()),
         Figure::count("generations", world.saved.get()),
-        Figure::count("records put", world.stored.puts.get()),
+        Figure::count("records put", world.parts.iter().map(|it| it.stored.puts.get()).sum()),
+        Figure::count("letters of parts", world.letters.get()),
         Figure::count("events acknowledged", world.acknowledged.borrow().len() as u64),
     ];
     Outcome { trace_hash: world.trace.borrow().hash(), broken, figures }
@@ -199,26 +240,56 @@ fn simulate(seed: u64, conduct: Conduct) -> Outcome {
 
 /// Opens the graph a last time: it is that of all events.
 async fn finish(world: &Rc<World>) {
-    let kept = loop {
-        match Kept::open(Memory::new(world), 0).await {
-            Ok(kept) => break kept,
-            Err(nile_graph::Broken::Shelf(())) => pause().await,
-            Err(broken) => return world.breaks(format!("it cannot be opened: {broken:?}")),
-        }
-    };
-    world.check_opened(&kept);
-    let live = kept.live.borrow();
+    let mut all = Vec::new();
+    for part in 0..world.parts.len() {
+        all.push(loop {
+            match Kept::open(Memory::new(world, part), 0).await {
+                Ok(kept) => break kept,
+                Err(nile_graph::Broken::Shelf(())) => pause().await,
+                Err(broken) => return world.breaks(format!("it cannot be opened: {broken:?}")),
+            }
+        });
+    }
+    all.iter().for_each(|kept| world.check_opened(kept));
+    if world.broken.borrow().is_some() {
+        return;
+    }
     let mut edges = BTreeSet::new();
-    live.graph.each_edge(|from, to| {
-        edges.insert((from, to));
-    });
-    if world.broken.borrow().is_none() && edges != model(&world.events) {
+    let mut counted = 0;
+    for kept in &all {
+        let live = kept.live.borrow();
+        live.graph.each_edge(|from, to| {
+            edges.insert((from, to));
+        });
+        counted += live.graph.published().behind;
+    }
+    if edges != model(&world.events) {
         world.breaks("in the end the graph is not that of all events".into());
     }
-    let all: usize = world.events.iter().map(Vec::len).sum();
-    let counted = live.graph.published().behind;
-    if world.broken.borrow().is_none() && counted != all as u64 {
-        world.breaks(format!("{counted} events count, and {all} are there"));
+    let events: usize = world.events.iter().map(Vec::len).sum();
+    if counted != events as u64 {
+        world.breaks(format!("{counted} events count, and {events} are there"));
     }
     world.note(&format!("{edges:?}"));
+    while settle(world, &all) {
+        pause().await;
+    }
+    let whole = all[0].live.borrow().graph.whole();
+    let is_one = all.iter().all(|it| it.live.borrow().graph.whole() == whole);
+    let has_all = (whole.events, whole.edges) == (events as u64, edges.len() as u64);
+    if all.len() > 1 && !(is_one && has_all) {
+        world.breaks(format!("in the end parts have not published all: {whole:?}"));
+    }
+}
+
+/// Has all parts go on, and their letters come; whether there was anything to do.
+fn settle(world: &World, all: &[Kept<Memory>]) -> bool {
+    let mut is_more = false;
+    for (from, kept) in all.iter().enumerate() {
+        is_more |= kept.live.borrow_mut().graph.step(0, 1000).is_some();
+        for (to, other) in all.iter().enumerate().filter(|(to, _)| *to != from) {
+            is_more |= host::deliver(world, kept, to, other, false);
+        }
+    }
+    is_more
 }

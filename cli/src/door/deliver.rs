@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
+use nile_abi::Status;
 use nile_interfaces::graph::{
     Acknowledgement, EdgeEvent, GraphClient, MOST_EVENTS, OfferedEvents, RejectedEvent,
 };
@@ -12,6 +13,7 @@ use nile_stl::CallError;
 use crate::cluster::args::Query;
 use crate::failure::Failure;
 use crate::graph::cores::{Cores, Refused};
+use crate::graph::graph_of;
 use crate::peer::known::Target;
 
 /// How long nothing is asked for until it is looked what has changed in the cluster.
@@ -134,8 +136,9 @@ fn graphs(cores: &mut Cores) -> Result<Result<Graphs, Undelivered>, Failure> {
     let kept = answered(cores.kept())?;
     let is_part = cores.is_part();
     Ok(open.and_then(|open| {
-        let mut names: Vec<String> = open.into_iter().map(|(_, it)| it.name).collect();
-        names.extend(kept?);
+        let open = open.into_iter().map(|(_, it)| it.name);
+        let mut names: Vec<String> =
+            open.chain(kept?).map(|it| graph_of(&it).to_string()).collect();
         names.sort();
         names.dedup();
         Ok(Graphs { names, is_part })
@@ -202,22 +205,29 @@ fn deliver(
 /// Gives a graph all of a delivery; what came of it together, and what it lacks then.
 async fn give(client: &GraphClient, it: &Delivery) -> Result<OfferedEvents, CallError> {
     let Delivery { graph, source, .. } = it;
-    let mut told = OfferedEvents { new: 0, known: 0, ahead: 0, next: 0 };
+    let mut told: Option<OfferedEvents> = None;
     let mut add = |more: OfferedEvents| {
-        let OfferedEvents { new, known, ahead, next } = more;
-        let (new, known, ahead) = (told.new + new, told.known + known, told.ahead + ahead);
-        told = OfferedEvents { new, known, ahead, next };
-        told
+        let OfferedEvents { new, known, ahead, next, life } = more;
+        let before = told.unwrap_or(OfferedEvents { new: 0, known: 0, ahead: 0, ..more });
+        if before.life != life {
+            let message = "the graph was opened anew meanwhile; say it again";
+            return Err(CallError::new(Status::Gone, message));
+        }
+        let (new, known, ahead) = (before.new + new, before.known + known, before.ahead + ahead);
+        let all = OfferedEvents { new, known, ahead, next, life };
+        told = Some(all);
+        Ok(all)
     };
     for rejects in it.rejects.chunks(MOST_REJECTED) {
-        add(client.reject(graph, rejects.to_vec()).await?);
+        // They are kept.
+        client.reject(graph, rejects.to_vec()).await?;
     }
     // The log is in order: when the last of them is kept, all are.
     let last = it.events.len().saturating_sub(1) / MOST_EVENTS * MOST_EVENTS;
     let (before, last) = it.events.split_at(last);
     for events in before.chunks(MOST_EVENTS) {
         let taken = Acknowledgement::Taken;
-        add(client.offer(graph, *source, 0, taken, events.to_vec()).await?);
+        add(client.offer(graph, *source, 0, taken, events.to_vec()).await?)?;
     }
-    Ok(add(client.offer(graph, *source, 0, it.acknowledgement, last.to_vec()).await?))
+    add(client.offer(graph, *source, 0, it.acknowledgement, last.to_vec()).await?)
 }

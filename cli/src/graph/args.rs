@@ -33,6 +33,13 @@ pub enum GraphAction {
         /// The most vertices that it may have; it may have 64 times as many edges.
         #[arg(long, default_value_t = 1 << 20, value_name = "N")]
         vertices: u32,
+        /// Into how many parts it is divided, each on a worker core of its own while there are as
+        /// many; each may have as many vertices as are said.
+        #[arg(
+            long, default_value_t = 1, conflicts_with = "on", value_name = "N",
+            value_parser = value_parser!(u32).range(1..=64)
+        )]
+        parts: u32,
         /// On how many nodes it is kept; 0 for none: it is gone with its core. Without this on one,
         /// or on none if the cluster has no disks.
         #[arg(long, value_parser = value_parser!(u8).range(0..=8))]

@@ -1,6 +1,7 @@
 //! The worker cores of a cluster, and which of them has a graph open. One that nobody has open is
 //! opened by the first command that wants it.
 
+use std::collections::BTreeSet;
 use std::future::{Future, poll_fn};
 use std::iter;
 use std::task::Poll;
@@ -12,6 +13,7 @@ use nile_interfaces::name::NameClient;
 use nile_interfaces::name::records::NamePage;
 use nile_stl::{CallError, all};
 
+use super::graph_of;
 use crate::cluster::args::{Place, Query};
 use crate::cluster::session::Session;
 use crate::data::service;
@@ -155,22 +157,55 @@ impl Cores {
         let doubts = self.session.doubts.clone();
         let graphs = |core: &&Target| {
             let count = states.iter().filter(|(it, _)| it == *core).count();
-            (doubts.has(core.node), count)
+            let beside = states.iter().filter(|(it, _)| it.node == core.node).count();
+            (doubts.has(core.node), count, beside)
         };
         let none = || Failure::failed("no node has a worker core that answers");
         self.all.iter().min_by_key(graphs).copied().ok_or_else(none)
     }
 
-    /// The core with the graph. If none has it open and it is kept, one opens it.
+    /// The core with the graph, or with one of its parts. What of it none has open and is kept, one
+    /// opens.
     pub fn named(&mut self, name: &str) -> Result<Target, Failure> {
+        let parts = self.parts(name)?;
+        let mut first = None;
+        for part in &parts {
+            let core = self.opened(part)?;
+            first.get_or_insert(core);
+        }
+        let core = first.ok_or_else(|| none_named(name))?;
+        let states = self.states()?;
+        let is_part = |it: &&(Target, GraphState)| graph_of(&it.1.name) == name;
+        let all = states.iter().find(is_part).map_or(1, |it| it.1.parts as usize);
+        match parts.len() < all {
+            true => {
+                let missing = all - parts.len();
+                Err(Failure::failed(format!(
+                    "{missing} of the {all} parts of {name} are gone, or do not answer"
+                )))
+            }
+            false => Ok(core),
+        }
+    }
+
+    /// What there is of a graph: its own name, or those of its parts, open or kept.
+    pub fn parts(&mut self, name: &str) -> Result<BTreeSet<String>, Failure> {
+        let open = self.states()?.into_iter().map(|(_, it)| it.name);
+        let mut parts: BTreeSet<String> = open.filter(|it| graph_of(it) == name).collect();
+        if !parts.contains(name) {
+            parts.extend(self.kept()?.into_iter().filter(|it| graph_of(it) == name));
+        }
+        match parts.is_empty() {
+            true => Err(none_named(name)),
+            false => Ok(parts),
+        }
+    }
+
+    /// The core that has a graph or a part of one. If none does, one opens it.
+    pub fn opened(&mut self, name: &str) -> Result<Target, Failure> {
         let states = self.states()?;
         if let Some((core, _)) = states.iter().find(|(_, it)| it.name == name) {
             return Ok(*core);
-        }
-        if !self.kept()?.iter().any(|it| it == name) {
-            let advice = "`nile graph list` shows those that there are";
-            let message = format!("no core that answers has a graph {name}: {advice}");
-            return Err(Failure::request(message));
         }
         let core = self.free(None)?;
         let patience = std::mem::replace(&mut self.session.patience, OPENING);
@@ -264,6 +299,11 @@ impl Cores {
             stream.await;
         })
     }
+}
+
+fn none_named(name: &str) -> Failure {
+    let advice = "`nile graph list` shows those that there are";
+    Failure::request(format!("no core that answers has a graph {name}: {advice}"))
 }
 
 fn refused(core: Target, failed: CallFailed) -> Refused {

@@ -167,6 +167,8 @@ struct Feed<'a> {
     /// How many edges were new when they were said first, and how many had been there.
     new: u64,
     known: u64,
+    /// Which opening of the graph has what was given.
+    life: Option<u64>,
 }
 
 /// What is said while others are under way.
@@ -197,7 +199,7 @@ struct Window {
 impl<'a> Feed<'a> {
     fn new(cores: &'a mut Cores, core: Target, name: &'a str, source: u64) -> Feed<'a> {
         let (unkept, first) = (VecDeque::new(), 0);
-        Feed { cores, core, name, source, unkept, first, new: 0, known: 0 }
+        Feed { cores, core, name, source, unkept, first, new: 0, known: 0, life: None }
     }
 
     /// Waits for what is to be given next; none if nothing comes any more.
@@ -235,9 +237,13 @@ impl<'a> Feed<'a> {
             unkept.push_back(batch.clone());
             Some(Say::Batch(end, batch))
         };
-        let (new, known) = (&mut self.new, &mut self.known);
+        let (new, known, life) = (&mut self.new, &mut self.known, &mut self.life);
         let told = |said: Say, done: Result<OfferedEvents, Refused>| {
             let (unkept, first, window) = &mut *feed.borrow_mut();
+            if let Ok(offered) = &done {
+                // What an earlier one has taken may be lost.
+                window.is_off |= *life.get_or_insert(offered.life) != offered.life;
+            }
             match (said, done) {
                 (Say::Batch(number, _), Ok(offered)) => {
                     window.open.remove(&number);
@@ -249,6 +255,7 @@ impl<'a> Feed<'a> {
                         window.is_off = true;
                     }
                 }
+                (Say::Mark(_), Ok(_)) if window.is_off => window.mark = None,
                 (Say::Mark(upto), Ok(_)) => {
                     window.mark = None;
                     unkept.drain(..(upto - **first) as usize);
@@ -311,6 +318,17 @@ impl<'a> Feed<'a> {
         let mut has_moved = false;
         loop {
             match self.say(batch, acknowledgement)? {
+                Ok(offered) if *self.life.get_or_insert(offered.life) != offered.life => {
+                    has_moved = true;
+                    if self.say_unkept()? {
+                        self.life = Some(offered.life);
+                    } else if Instant::now() > until {
+                        let message = format!("{} is opened anew again and again", self.name);
+                        return Err(Failure::failed(message));
+                    } else {
+                        self.cores.look_again(AGAIN)?;
+                    }
+                }
                 Ok(offered) => return Ok(Some(offered).filter(|_| !has_moved)),
                 Err(Refused::No(why)) => return Err(why),
                 Err(refused) if Instant::now() > until => return Err(refused.into_failure()),
@@ -334,14 +352,19 @@ impl<'a> Feed<'a> {
                 Err(why) if Instant::now() > until => return Err(why),
                 Err(_) => continue,
             }
-            let mut is_said = true;
-            for batch in self.unkept.clone() {
-                is_said = is_said && self.say(&batch, Acknowledgement::Taken)?.is_ok();
-            }
-            if is_said {
+            if self.say_unkept()? {
                 return Ok(());
             }
         }
+    }
+
+    /// Says again what is not known to be kept; whether all of it was taken.
+    fn say_unkept(&mut self) -> Result<bool, Failure> {
+        let mut is_said = true;
+        for batch in self.unkept.clone() {
+            is_said = is_said && self.say(&batch, Acknowledgement::Taken)?.is_ok();
+        }
+        Ok(is_said)
     }
 
     fn say(

@@ -28,12 +28,20 @@ const SAMPLE: Duration = Duration::from_millis(250);
 const DEEPER: u32 = 4;
 
 /// Says that something is done, and where.
-pub fn done(query: &Query, core: Target, what: &str) -> Result<(), Failure> {
-    let place = core.place();
-    match query.json {
-        true => json_line(&json!({ "core": place.to_string() })),
-        false => crate::print(&format!("{what} {place}\n")),
+pub fn done(query: &Query, places: &[Target], what: &str) -> Result<(), Failure> {
+    match (query.json, places) {
+        (true, [core]) => json_line(&json!({ "core": core.place().to_string() })),
+        (true, _) => {
+            let cores: Vec<String> = places.iter().map(|it| it.place().to_string()).collect();
+            json_line(&json!({ "cores": cores }))
+        }
+        (false, _) => crate::print(&format!("{what} {}\n", joined(places))),
     }
+}
+
+fn joined(places: &[Target]) -> String {
+    let places: Vec<String> = places.iter().map(|it| it.place().to_string()).collect();
+    places.join(" ")
 }
 
 /// Shows the highest ranks.
@@ -94,8 +102,12 @@ pub fn state(cores: &mut Cores, core: Target, name: &str, query: &Query) -> Resu
     if query.json {
         return json_line(&document(core, &state));
     }
+    let place = match state.parts {
+        1 => core.place().to_string(),
+        parts => format!("{}, which has one of {parts} parts", core.place()),
+    };
     let rows = [
-        ("core", core.place().to_string()),
+        ("core", place),
         ("vertices", state.vertices.to_string()),
         ("edges", state.edges.to_string()),
         ("publication", state.publication.to_string()),
@@ -161,17 +173,19 @@ pub fn vertex(
     query: &Query,
     vertex: u64,
     rank: u64,
-    component: ComponentEntry,
+    component: Option<ComponentEntry>,
 ) -> Result<(), Failure> {
-    let ComponentEntry { lowest, vertices } = component;
     if query.json {
-        let component = json!({ "lowest": lowest, "vertices": vertices });
+        let component = component.map(|it| json!({ "lowest": it.lowest, "vertices": it.vertices }));
         return json_line(&json!({
             "vertex": vertex, "rank": fraction(rank), "component": component,
         }));
     }
     let rank = self::rank(rank);
-    crate::print(&format!("rank {rank}, connected with {vertices} vertices, {lowest} the lowest\n"))
+    let connected = component.map_or(String::new(), |ComponentEntry { lowest, vertices }| {
+        format!(", connected with {vertices} vertices, {lowest} the lowest")
+    });
+    crate::print(&format!("rank {rank}{connected}\n"))
 }
 
 /// Shows a distance.
@@ -249,20 +263,27 @@ pub fn rejects(cores: &mut Cores, core: Target, name: &str, query: &Query) -> Re
 /// Shows graphs, those that no core has open last.
 pub fn list(
     query: &Query,
-    states: &[(Target, GraphState)],
+    states: &[(Vec<Target>, GraphState)],
     closed: &[String],
 ) -> Result<(), Failure> {
     if query.json {
-        let open = states.iter().map(|(core, it)| document(*core, it));
+        let open = states.iter().map(|(places, it)| {
+            let cores: Vec<String> = places.iter().map(|it| it.place().to_string()).collect();
+            let mut document = document(places[0], it);
+            if it.parts > 1 {
+                document["cores"] = cores.into();
+            }
+            document
+        });
         let closed = closed.iter().map(|name| json!({ "name": name, "core": null }));
         let graphs: Vec<Value> = open.chain(closed).collect();
         return json_line(&json!({ "graphs": graphs }));
     }
     let title = ["graph", "core", "vertices", "edges", "events", "behind", "error"];
     let mut rows = vec![title.map(String::from).to_vec()];
-    for (core, it) in states {
+    for (places, it) in states {
         let numbers = [it.vertices, it.edges, it.events, it.behind].map(|it| it.to_string());
-        let first = [it.name.clone(), core.place().to_string()].into_iter();
+        let first = [it.name.clone(), joined(places)].into_iter();
         rows.push(first.chain(numbers).chain([format!("{:.1e}", error(it.error))]).collect());
     }
     rows.extend(closed.iter().map(|name| vec![name.clone(), "closed".into()]));
@@ -272,6 +293,7 @@ pub fn list(
 fn document(core: Target, it: &GraphState) -> Value {
     json!({
         "name": it.name,
+        "parts": it.parts,
         "core": core.place().to_string(),
         "publication": it.publication,
         "age_us": it.age_us,

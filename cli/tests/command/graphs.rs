@@ -98,8 +98,49 @@ pub fn check(place: &Place) {
     let list = place.json(&["graph", "list"]);
     assert_eq!(list["graphs"].as_array().unwrap().len(), 1);
     place.run(&["graph", "remove", "web"]).expect(0);
+    check_parts(place, file, &text);
     fs::remove_file(file).unwrap();
     assert_eq!(place.json(&["graph", "list"]), json!({ "graphs": [] }));
+}
+
+/// A graph in parts is for all commands what it would be in one, but for those that follow edges.
+fn check_parts(place: &Place, file: &str, text: &str) {
+    fs::write(file, text).unwrap();
+    let made = place.json(&["graph", "create", "parts", "--parts", "2"]);
+    assert_eq!(made["cores"].as_array().unwrap().len(), 2);
+    let again = place.run(&["graph", "create", "parts"]);
+    refused(again, "has a graph parts already");
+    let feed = place.json(&["graph", "feed", "parts", file, "--source", "5"]);
+    assert_eq!(feed["new"], 4);
+    let top = place.json(&["graph", "top", "parts", "-n", "2", "--settled"]);
+    let rank = top["top"][0]["rank"].as_f64().unwrap();
+    assert_eq!((&top["top"][0]["vertex"], &top["top"][1]["vertex"]), (&3.into(), &1.into()));
+    assert!((rank - 0.479726).abs() < 1e-3, "{rank}");
+    let graph = &top["graph"];
+    assert_eq!(
+        (&graph["edges"], &graph["vertices"], &graph["parts"]),
+        (&4.into(), &4.into(), &2.into())
+    );
+    let vertex = place.json(&["graph", "vertex", "parts", "3"]);
+    assert_eq!((vertex["rank"].as_f64(), &vertex["component"]), (Some(rank), &json!(null)));
+    refused(place.run(&["graph", "distance", "parts", "2", "1"]), "parts is divided");
+    let sources = place.json(&["graph", "sources", "parts"]);
+    assert_eq!(
+        (&sources["sources"][0]["next"], sources["sources"].as_array().unwrap().len()),
+        (&4.into(), 1)
+    );
+    fs::write(file, "1 x\n").unwrap();
+    place.json(&["graph", "feed", "parts", file, "--source", "6"]);
+    let rejects = place.json(&["graph", "rejects", "parts"]);
+    assert_eq!(rejects["rejects"].as_array().unwrap().len(), 1, "though each part has it");
+    let list = place.json(&["graph", "list"]);
+    assert_eq!(
+        (&list["graphs"][0]["name"], list["graphs"].as_array().unwrap().len()),
+        (&"parts".into(), 1)
+    );
+    let stands = place.run(&["graph", "show", "parts"]).expect(0).out;
+    assert!(stands.contains("one of 2 parts"), "{stands}");
+    place.run(&["graph", "remove", "parts"]).expect(0);
 }
 
 /// On a cluster with disks: the node with a graph is started anew in the midst of a feed, which

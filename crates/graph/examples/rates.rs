@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use nile_graph::{Call, Event, Graph, ONE, Settings};
+use nile_graph::{Call, Event, Graph, ONE, Part, Settings};
 
 /// Events of one call.
 const CALL: usize = 512;
@@ -63,7 +63,13 @@ fn calls(events: &[Event]) -> Vec<Call> {
 
 /// Seconds until all are in, with a piece of a sweep behind each call or not, and the longest turn.
 fn load(calls: Vec<Call>, is_swept: bool) -> (f64, f64, Graph) {
-    let settings = Settings { error: ONE / 1000, patience: 1, vertices: 1 << 30, edges: 1 << 40 };
+    let settings = Settings {
+        error: ONE / 1000,
+        patience: 1,
+        vertices: 1 << 30,
+        edges: 1 << 40,
+        part: Part::ALL,
+    };
     let (mut graph, mut longest) = (Graph::new(settings), 0.0_f64);
     let begin = Instant::now();
     for mut call in calls {

@@ -13,6 +13,7 @@ use crate::bytes::{Damaged, Read, Reader, put, put_step};
 use crate::edges::{Edges, Level, Vertex};
 use crate::event::Stamp;
 use crate::graph::{Graph, Settings};
+use crate::part::Part;
 use crate::segment::Reject;
 use crate::sources::{Sources, save_silent};
 
@@ -97,10 +98,13 @@ impl Saving {
         let mut head = Vec::from([HEAD]);
         put(&mut head, VERSION);
         head.extend_from_slice(&keeping.graph.to_le_bytes());
-        let Settings { error, patience, vertices: most, edges } = graph.settings;
+        let Settings { error, patience, vertices: most, edges, part } = graph.settings;
         let numbers = [keeping.copies.into(), keeping.cut, error, patience, most as u64, edges];
         let counts = [taken, refused, vertices as u64];
         numbers.into_iter().chain(counts).for_each(|number| put(&mut head, number));
+        if part.is_divided() {
+            [part.number, part.of].iter().for_each(|it| put(&mut head, u64::from(*it)));
+        }
         ready.push_front(framed(head));
         // Some edges are of sources that had said nothing when it was begun.
         let known = sources.len();
@@ -302,7 +306,8 @@ impl Loading {
         for count in &mut self.counts {
             *count = reader.number()?;
         }
-        let settings = Settings { error, patience, vertices, edges };
+        let part = if reader.is_over() { Part::ALL } else { part(reader)? };
+        let settings = Settings { error, patience, vertices, edges, part };
         self.sources = Some(Sources::new(patience));
         self.head = Some((settings, Keeping { graph, copies, cut }));
         Ok(())
@@ -345,6 +350,16 @@ impl Loading {
         let [taken, refused, _] = counts;
         let graph = Graph::restore(settings, sources, edges, rejects, (taken, refused));
         Ok((graph, keeping))
+    }
+}
+
+fn part(reader: &mut Reader<'_>) -> Read<Part> {
+    let mut number =
+        || u32::try_from(reader.number()?).map_err(|_| Damaged("there is no such part"));
+    let part = Part { number: number()?, of: number()? };
+    match part.number < part.of && part.is_divided() {
+        true => Ok(part),
+        false => Err(Damaged("there is no such part")),
     }
 }
 

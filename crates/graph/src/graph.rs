@@ -3,10 +3,13 @@
 use alloc::collections::{BTreeMap, BinaryHeap, VecDeque};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
+use core::mem;
 
 use crate::edges::{Edges, Vertex};
 use crate::event::Event;
+use crate::exchange::Exchange;
 use crate::generation::{Begun, Keeping, Saving};
+use crate::part::{Part, add};
 use crate::ranks::{ONE, Ranks};
 use crate::reach;
 use crate::segment::{Call, Reject};
@@ -14,7 +17,7 @@ use crate::sources::{SourceState, Sources, Verdict};
 
 /// So many sweeps over the same edges leave nothing wrong but what rounding does: each one leaves
 /// at most 0.85 of it.
-const MOST_ALIKE: u32 = 256;
+pub(crate) const MOST_ALIKE: u32 = 256;
 
 /// What comes waits for good ranks for so many sweeps at most, and only while it is no larger a
 /// part of the edges than this.
@@ -38,6 +41,8 @@ pub struct Settings {
     pub vertices: usize,
     /// The most edges.
     pub edges: u64,
+    /// Which part of a graph it is; the most vertices and edges are this part's.
+    pub part: Part,
 }
 
 /// What has become of events that were offered.
@@ -90,19 +95,22 @@ pub struct Graph {
     pub(crate) settings: Settings,
     pub(crate) sources: Sources,
     pub(crate) edges: Edges,
-    ranks: Ranks,
+    pub(crate) ranks: Ranks,
     /// What has come while ranks become good: source and event.
     waiting: VecDeque<(u64, Event)>,
     /// Vertices from which an edge has come or gone since the last sweep began, some repeatedly.
-    changed: Vec<Vertex>,
-    is_sweeping: bool,
+    pub(crate) changed: Vec<Vertex>,
+    /// From when no edge changes until the sweep is over.
+    pub(crate) is_sweeping: bool,
     /// Ranks are not good yet; what comes meanwhile would only make them worse, and waits.
-    is_holding: bool,
+    pub(crate) is_holding: bool,
     /// How many publications have the same events.
-    alike: u32,
+    pub(crate) alike: u32,
     /// What the sweep has, and what is published.
-    coming: Publication,
-    published: Publication,
+    pub(crate) coming: Publication,
+    pub(crate) published: Publication,
+    /// With the other parts, if there are any.
+    pub(crate) exchange: Option<Exchange>,
     /// Events that were taken, and those of them that were lost.
     pub(crate) taken: u64,
     pub(crate) refused: u64,
@@ -110,7 +118,7 @@ pub struct Graph {
     rejects: BTreeMap<(u64, u64), Reject>,
     /// A generation that is to be kept: wanted, being built, and made. No other is begun until it
     /// is kept.
-    wanted: Option<Keeping>,
+    pub(crate) wanted: Option<Keeping>,
     begun: Option<Begun>,
     saving: Option<Saving>,
     is_saving: bool,
@@ -131,6 +139,7 @@ impl Graph {
             alike: 0,
             coming: Publication::default(),
             published: Publication::default(),
+            exchange: None,
             taken: 0,
             refused: 0,
             rejects: BTreeMap::new(),
@@ -146,7 +155,14 @@ impl Graph {
     pub fn offer(&mut self, now: u64, call: &mut Call) -> Offered {
         let source = call.source;
         let mut offered = Offered::default();
+        // What is other parts' comes between, so that a source's events are taken in their order.
+        let mut covers = mem::take(&mut call.covers);
+        covers.reverse();
+        let is_part = !covers.is_empty();
+        // What is new of it: nothing else may count when it is taken again, out of a log.
+        let mut new = Vec::new();
         call.events.retain(|event| {
+            self.pass(now, source, &mut covers, event.sequence, &mut new, &mut offered);
             let verdict = match self.sources.take(now, source, event.sequence) {
                 // Somebody has mended it.
                 Verdict::Known if self.rejects.remove(&(source, event.sequence)).is_some() => {
@@ -158,6 +174,9 @@ impl Graph {
                 Verdict::New => {
                     offered.new += 1;
                     self.taken += 1;
+                    if is_part {
+                        add(&mut new, event.sequence);
+                    }
                     match self.is_sweeping || self.is_holding {
                         true => self.waiting.push_back((source, *event)),
                         false => self.apply(source, event),
@@ -168,6 +187,8 @@ impl Graph {
             }
             verdict == Verdict::New
         });
+        self.pass(now, source, &mut covers, u64::MAX, &mut new, &mut offered);
+        call.covers = new;
         call.rejects.retain(|reject| {
             let verdict = self.sources.take(now, source, reject.sequence);
             match verdict {
@@ -187,6 +208,40 @@ impl Graph {
         call.until = if self.sources.until(source) > before { call.until } else { 0 };
         offered.next = self.sources.next(source);
         offered
+    }
+
+    /// Events before this one that are other parts' have come to those, the last of them first in
+    /// `covers`. Those that are new are added to `new`.
+    fn pass(
+        &mut self,
+        now: u64,
+        source: u64,
+        covers: &mut Vec<(u64, u64)>,
+        upto: u64,
+        new: &mut Vec<(u64, u64)>,
+        offered: &mut Offered,
+    ) {
+        while let Some((first, count)) = covers.last_mut() {
+            let before = upto.saturating_sub(*first).min(*count);
+            for number in *first..*first + before {
+                match self.sources.take(now, source, number) {
+                    Verdict::New => add(new, number),
+                    // Somebody has mended it.
+                    Verdict::Known if self.rejects.remove(&(source, number)).is_some() => {
+                        add(new, number);
+                    }
+                    Verdict::Known => {}
+                    Verdict::Ahead => offered.ahead += 1,
+                }
+            }
+            // The event itself is this part's.
+            let done = before + u64::from(*first + before == upto && before < *count);
+            (*first, *count) = (*first + done, *count - done);
+            if *count > 0 {
+                break;
+            }
+            covers.pop();
+        }
     }
 
     /// What was no event, and its source.
@@ -301,7 +356,8 @@ impl Graph {
             self.refused += 1;
             return;
         };
-        if self.edges.set(from, to, event.stamp(source), !removes) {
+        // Who owns a new vertex is told of it, though no edge may come from it.
+        if self.edges.set(from, to, event.stamp(source), !removes) || known.0.is_none() {
             self.changed.push(from);
         }
     }
@@ -313,12 +369,20 @@ impl Graph {
         if !(self.is_sweeping || self.is_holding || self.waiting.is_empty()) {
             return Some(false);
         }
+        if self.exchange.is_some() {
+            return self.step_part(now, most).or(is_more.then_some(false));
+        }
         if !self.is_sweeping && !self.begin_sweep(now) {
             return is_more.then_some(false);
         }
         let is_over = self.ranks.step(&self.edges, most);
         if is_over {
-            self.publish();
+            let swept = self.ranks.end(&self.edges);
+            self.ranks.publish(&swept);
+            self.is_sweeping = false;
+            let is_alike = self.published.events == self.coming.events;
+            self.alike = if is_alike { self.alike + 1 } else { 0 };
+            self.publish(Publication { error: self.error(), ..self.coming });
         }
         Some(is_over)
     }
@@ -330,10 +394,16 @@ impl Graph {
         if is_done && self.taken == self.published.events || self.edges.vertices() == 0 {
             return false;
         }
+        self.begin_round(now);
+        self.ranks.change(&self.edges, self.settings.part, mem::take(&mut self.changed));
+        true
+    }
+
+    /// From here on no edge changes until the sweep is over.
+    pub(crate) fn begin_round(&mut self, now: u64) {
         if self.edges.is_fresh() && !self.is_saving {
             self.edges.begin_level();
         }
-        self.ranks.change(&self.edges, core::mem::take(&mut self.changed));
         self.is_sweeping = true;
         self.coming = Publication {
             number: self.published.number + 1,
@@ -348,20 +418,20 @@ impl Graph {
             error: 0,
             refused: 0,
         };
-        true
     }
 
-    /// A sweep is over.
-    fn publish(&mut self) {
+    /// How wrong all ranks may be together that are published, of a sum of one.
+    pub(crate) fn error(&self) -> u64 {
         let (sum, bound) = self.ranks.sum_and_bound();
         // Dividing by a sum that is wrong, too, at most doubles it.
         let error = (2 * bound * u128::from(ONE)).div_ceil(sum.max(1));
-        let error = u64::try_from(error).unwrap_or(u64::MAX).min(2 * ONE);
-        let is_alike = self.published.events == self.coming.events;
-        self.alike = if is_alike { self.alike + 1 } else { 0 };
-        self.published = Publication { error, ..self.coming };
-        self.is_sweeping = false;
-        let is_good = error <= self.settings.error || self.alike >= MOST_HELD;
+        u64::try_from(error).unwrap_or(u64::MAX).min(2 * ONE)
+    }
+
+    /// A sweep is over, of all parts.
+    pub(crate) fn publish(&mut self, published: Publication) {
+        self.published = published;
+        let is_good = published.error <= self.settings.error || self.alike >= MOST_HELD;
         let is_much = self.waiting.len() as u64 * PART > self.edges.count();
         self.is_holding = !(is_good || is_much || self.wanted.is_some());
     }
@@ -381,10 +451,16 @@ impl Graph {
 
     /// The vertices with the highest ranks, at most so many; of equal ones the lowest first.
     pub fn top(&self, most: usize) -> Vec<Placed> {
+        self.placed(&self.highest(most), most)
+    }
+
+    /// The vertices with the highest values, one more than so many, and these. They are of use
+    /// [beside](merged) those of other parts, at one publication.
+    pub fn highest(&self, most: usize) -> Vec<(u64, u64)> {
         let values = self.ranks.published();
         let mut best = BinaryHeap::with_capacity(most + 2);
         for (value, vertex) in values.iter().zip(0..) {
-            let Some(name) = self.edges.name(vertex) else { continue };
+            let Some(name) = self.edges.name(vertex).filter(|_| *value > 0) else { continue };
             // The last one is there to tell how certain the one before is.
             if best.len() <= most {
                 best.push(Reverse((*value, Reverse(name))));
@@ -394,12 +470,17 @@ impl Graph {
                 *worst = Reverse((*value, Reverse(name)));
             }
         }
+        let best = best.into_sorted_vec().into_iter();
+        best.map(|Reverse((value, Reverse(vertex)))| (vertex, value)).collect()
+    }
+
+    /// The first of these vertices, which are the highest of all parts, with their ranks.
+    pub fn placed(&self, highest: &[(u64, u64)], most: usize) -> Vec<Placed> {
         let (sum, bound) = self.ranks.sum_and_bound();
-        let best = best.into_sorted_vec();
-        let next = best.iter().skip(1).map(|it| Some(it.0.0)).chain([None]);
-        let placed = best.iter().zip(next).take(most);
+        let next = highest.iter().skip(1).map(|it| Some(it.1)).chain([None]);
+        let placed = highest.iter().zip(next).take(most);
         placed
-            .map(|(Reverse((value, Reverse(vertex))), next)| Placed {
+            .map(|((vertex, value), next)| Placed {
                 vertex: *vertex,
                 rank: part(*value, sum),
                 // The errors of the two are a part of all errors.
@@ -411,7 +492,7 @@ impl Graph {
     /// The rank of a vertex, of a sum of one, in parts of 2⁶⁴. `None` if no publication has it.
     pub fn rank(&self, vertex: u64) -> Option<u64> {
         let place = self.edges.find(vertex)?;
-        let value = self.ranks.published().get(place as usize)?;
+        let value = self.ranks.published().get(place as usize).filter(|it| **it > 0)?;
         Some(part(*value, self.ranks.sum_and_bound().0))
     }
 

@@ -297,6 +297,12 @@ impl<S: Shelf> Journal<S> {
         self.next.get()
     }
 
+    /// A number that is higher each time that the graph is opened: who opens it puts a seal, or a
+    /// generation.
+    pub fn life(&self) -> u64 {
+        self.generation.get() + self.next.get() + 1
+    }
+
     /// How many records there are since the generation.
     pub fn records(&self) -> u64 {
         self.next.get() - self.keeping.get().cut

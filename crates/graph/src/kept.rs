@@ -29,13 +29,15 @@ impl<S: Shelf> Kept<S> {
         copies: u8,
     ) -> Result<Kept<S>, Broken<S::Error>> {
         let keeping = Keeping { graph, copies, cut: 0 };
-        let (live, journal) = create(shelf, Graph::new(settings), keeping).await?;
+        let (mut live, journal) = create(shelf, Graph::new(settings), keeping).await?;
+        live.graph.join(graph, journal.life());
         Ok(Kept { live: RefCell::new(live), journal })
     }
 
     /// Opens a graph, as [`open`] says. Waits for the shelf.
     pub async fn open(shelf: S, now: u64) -> Result<Kept<S>, Broken<S::Error>> {
-        let (live, journal) = open(shelf, now).await?;
+        let (mut live, journal) = open(shelf, now).await?;
+        live.graph.join(live.number(), journal.life());
         Ok(Kept { live: RefCell::new(live), journal })
     }
 

@@ -8,6 +8,8 @@
 //! * `edges`: the edges in two levels, a compressed generation and what is new since.
 //! * `ranks`: sweeps over the vertices, and the bound.
 //! * `reach`: components, and distances.
+//! * `part`, `divided`: a graph that is divided among several owners, in rounds; `exchange`,
+//!   `letter`: what they write to each other.
 //! * `segment`, `generation`: what came in a call, and a whole graph, as bytes.
 //! * `live`, `journal`, `kept`: a graph that is kept on disks: what is acknowledged is in for ever.
 //!
@@ -20,13 +22,17 @@
 extern crate alloc;
 
 mod bytes;
+mod divided;
 mod edges;
 mod event;
+mod exchange;
 mod generation;
 mod graph;
 mod journal;
 mod kept;
+mod letter;
 mod live;
+mod part;
 mod ranks;
 mod reach;
 mod segment;
@@ -41,6 +47,7 @@ pub use graph::{Graph, Offered, Placed, Publication, Settings};
 pub use journal::{Broken, Held, Put, Shelf, Slot};
 pub use kept::Kept;
 pub use live::{Live, MOST_REJECTS};
+pub use part::{Part, merged};
 pub use ranks::ONE;
 pub use segment::{Call, Reject, Segment};
 pub use sources::{SourceState, Verdict};

@@ -58,7 +58,7 @@ impl Live {
             return None;
         }
         let offered = self.graph.offer(now, &mut call);
-        if offered.new > 0 || call.until > 0 {
+        if offered.new > 0 || call.until > 0 || !call.covers.is_empty() {
             self.weight += call.weight();
             self.taken += 1;
             self.waiting.push_back(call);

@@ -7,8 +7,9 @@ use alloc::vec::Vec;
 use crate::bytes::{Damaged, Read, Reader, put, put_step, put_text};
 use crate::event::Event;
 
-/// The version of the bytes.
+/// The version of the bytes; of a part of a graph the next one.
 const VERSION: u64 = 1;
+const PART: u64 = 2;
 
 /// A part of a source that is no event, and why. It has a number among its source's events; the
 /// event that comes with this number later, since somebody has mended it, counts.
@@ -33,6 +34,9 @@ pub struct Call {
     pub events: Vec<Event>,
     /// What is no event.
     pub rejects: Vec<Reject>,
+    /// Of a part: runs of numbers, in their order, each its first and how many there are. Whatever
+    /// of them is no event here is one of another part.
+    pub covers: Vec<(u64, u64)>,
 }
 
 /// A record of the log.
@@ -50,12 +54,16 @@ impl Segment {
     /// The record as bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        put(&mut bytes, VERSION);
+        let is_part = self.calls.iter().any(|it| !it.covers.is_empty());
+        put(&mut bytes, if is_part { PART } else { VERSION });
         bytes.extend_from_slice(&self.graph.to_le_bytes());
         put(&mut bytes, self.number);
         put(&mut bytes, self.calls.len() as u64);
         for call in &self.calls {
             call.encode(&mut bytes);
+            if is_part {
+                call.encode_covers(&mut bytes);
+            }
         }
         bytes
     }
@@ -63,13 +71,16 @@ impl Segment {
     /// Reads a record. Fails if the bytes are none, or of another version.
     pub fn decode(bytes: &[u8]) -> Read<Segment> {
         let mut reader = Reader(bytes);
-        if reader.number()? != VERSION {
+        let version = reader.number()?;
+        if ![VERSION, PART].contains(&version) {
             return Err(Damaged("the log is of another version"));
         }
         let graph = reader.bytes(8)?.try_into().map(u64::from_le_bytes);
         let graph = graph.map_err(|_| Damaged("it ends too early"))?;
-        let number = reader.number()?;
-        let calls = (0..reader.count()?).map(|_| Call::decode(&mut reader)).collect::<Read<_>>()?;
+        let (number, count) = (reader.number()?, reader.count()?);
+        let is_part = version == PART;
+        let call = |_| Call::decode(&mut reader, is_part);
+        let calls = (0..count).map(call).collect::<Read<_>>()?;
         match reader.is_over() {
             true => Ok(Segment { graph, number, calls }),
             false => Err(Damaged("there is more than was announced")),
@@ -81,7 +92,7 @@ impl Call {
     /// About how many bytes it takes in the log, at most.
     pub fn weight(&self) -> usize {
         let texts = self.rejects.iter().map(|it| it.text.len() + it.why.len() + 12);
-        32 + 44 * self.events.len() + texts.sum::<usize>()
+        32 + 44 * self.events.len() + 20 * self.covers.len() + texts.sum::<usize>()
     }
 
     fn encode(&self, bytes: &mut Vec<u8>) {
@@ -101,7 +112,15 @@ impl Call {
         self.rejects.iter().for_each(|it| it.encode(bytes));
     }
 
-    fn decode(reader: &mut Reader<'_>) -> Read<Call> {
+    fn encode_covers(&self, bytes: &mut Vec<u8>) {
+        put(bytes, self.covers.len() as u64);
+        for (first, count) in &self.covers {
+            put(bytes, *first);
+            put(bytes, *count);
+        }
+    }
+
+    fn decode(reader: &mut Reader<'_>, is_part: bool) -> Read<Call> {
         let (source, until) = (reader.number()?, reader.number()?);
         let mut events = Vec::new();
         let (mut expected, mut before) = (0, 0);
@@ -113,7 +132,10 @@ impl Call {
             (expected, before) = (sequence.wrapping_add(1), time);
         }
         let rejects = (0..reader.count()?).map(|_| Reject::decode(reader)).collect::<Read<_>>()?;
-        Ok(Call { source, until, events, rejects })
+        let runs = if is_part { reader.count()? } else { 0 };
+        let run = |_| Ok((reader.number()?, reader.number()?));
+        let covers = (0..runs).map(run).collect::<Read<_>>()?;
+        Ok(Call { source, until, events, rejects, covers })
     }
 }
 

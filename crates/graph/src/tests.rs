@@ -9,19 +9,24 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 
 use crate::generation::{Keeping, Loading};
-use crate::{Call, Damaged, Event, Graph, ONE, Offered, Reject, Segment, Settings};
+use crate::{Call, Damaged, Event, Graph, ONE, Offered, Part, Reject, Segment, Settings};
 
-const SETTINGS: Settings =
-    Settings { error: ONE >> 20, patience: 1 << 20, vertices: 1 << 20, edges: 1 << 30 };
+pub const SETTINGS: Settings = Settings {
+    error: ONE >> 20,
+    patience: 1 << 20,
+    vertices: 1 << 20,
+    edges: 1 << 30,
+    part: Part::ALL,
+};
 
 fn offer(graph: &mut Graph, now: u64, source: u64, events: &[Event], until: u64) -> Offered {
-    graph.offer(now, &mut Call { source, until, events: events.to_vec(), rejects: Vec::new() })
+    graph.offer(now, &mut Call { source, until, events: events.to_vec(), ..Call::default() })
 }
 
 /// Events as they happened, each with its source.
-type History = Vec<(u64, Event)>;
+pub type History = Vec<(u64, Event)>;
 
-fn history(steps: &[(u8, u8, u8, u8, bool)]) -> History {
+pub fn history(steps: &[(u8, u8, u8, u8, bool)]) -> History {
     let mut next = BTreeMap::<u64, u64>::new();
     let event = |(source, time, from, to, removes): &(u8, u8, u8, u8, bool)| {
         let source = u64::from(source % 3);
@@ -35,7 +40,7 @@ fn history(steps: &[(u8, u8, u8, u8, bool)]) -> History {
 }
 
 /// What holds about each edge in the end.
-fn model(history: &History) -> BTreeSet<(u64, u64)> {
+pub fn model(history: &History) -> BTreeSet<(u64, u64)> {
     let mut last = BTreeMap::new();
     for (source, event) in history {
         let news = (event.stamp(*source), !event.removes);
@@ -45,7 +50,7 @@ fn model(history: &History) -> BTreeSet<(u64, u64)> {
     last.into_iter().filter(|(_, (_, is_there))| *is_there).map(|(edge, _)| edge).collect()
 }
 
-fn edges(graph: &Graph) -> BTreeSet<(u64, u64)> {
+pub fn edges(graph: &Graph) -> BTreeSet<(u64, u64)> {
     let mut edges = BTreeSet::new();
     graph.each_edge(|from, to| assert!(edges.insert((from, to)), "an edge is told twice"));
     edges
@@ -57,7 +62,7 @@ fn settle(graph: &mut Graph) {
 }
 
 /// Ranks by iterating until nothing changes, with what leaks put everywhere.
-fn ranks(vertices: &[u64], edges: &BTreeSet<(u64, u64)>) -> BTreeMap<u64, f64> {
+pub fn ranks(vertices: &[u64], edges: &BTreeSet<(u64, u64)>) -> BTreeMap<u64, f64> {
     let count = vertices.len() as f64;
     let mut ranks: BTreeMap<u64, f64> = vertices.iter().map(|it| (*it, 1.0 / count)).collect();
     let mut out = BTreeMap::<u64, f64>::new();
@@ -87,7 +92,7 @@ fn bound(graph: &Graph) -> f64 {
     graph.published().error as f64 / ONE as f64
 }
 
-fn named(history: &History) -> Vec<u64> {
+pub fn named(history: &History) -> Vec<u64> {
     let names = history.iter().flat_map(|(_, event)| [event.from, event.to]);
     names.collect::<BTreeSet<u64>>().into_iter().collect()
 }
@@ -331,7 +336,7 @@ fn reject(sequence: u64) -> Reject {
 fn what_is_no_event_is_kept_until_it_is_mended() {
     let mut graph = Graph::new(SETTINGS);
     let edge = |sequence| Event { sequence, time: 1, from: sequence, to: 7, removes: false };
-    let call = |events: Vec<Event>, rejects| Call { source: 4, until: 0, events, rejects };
+    let call = |events: Vec<Event>, rejects| Call { source: 4, events, rejects, ..Call::default() };
     let mut first = call([edge(0), edge(2)].into(), [reject(1), reject(3)].into());
     let offered = graph.offer(0, &mut first);
     assert_eq!((offered.new, offered.next, graph.rejected()), (4, 4, 2));
@@ -431,7 +436,7 @@ proptest! {
             graph.step(0, 5);
         }
         let rejects = Vec::from([reject(0)]);
-        let mut first = Call { source: 9, until: 50, events: Vec::new(), rejects };
+        let mut first = Call { source: 9, until: 50, rejects, ..Call::default() };
         graph.offer(0, &mut first);
         let parts = saved(&mut graph, 5, &history[half..]);
         let (mut loaded_graph, keeps) = loaded(&parts).expect("it is whole");

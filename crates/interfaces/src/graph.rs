@@ -4,6 +4,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use nile_bosml::Bytes;
 use nile_stl::{CallResult, Record, service};
 
 /// The most events of one call.
@@ -63,13 +64,45 @@ pub struct OfferedEvents {
     pub ahead: u64,
     /// The first event of the source that is missing.
     pub next: u64,
+    /// Which opening of the graph has taken them, if it is divided: what an earlier one took and
+    /// did not keep is lost.
+    pub life: u64,
+}
+
+/// How a graph is divided, which is the same for all its parts.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Division {
+    /// How many parts there are, 2 to 64.
+    pub parts: u32,
+    /// A number that no other graph ever had.
+    pub number: u64,
+}
+
+/// Numbers of a source, one after the other.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SequenceRun {
+    /// The first.
+    pub first: u64,
+    /// How many.
+    pub count: u64,
+}
+
+/// A vertex and its value in a part of a graph. Values of all parts at one publication compare.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct VertexValue {
+    /// The vertex.
+    pub vertex: u64,
+    /// Its value.
+    pub value: u64,
 }
 
 /// How a graph stands. All but its name and settings is that of its last publication.
 #[derive(Record, Clone, Default, PartialEq, Eq, Debug)]
 pub struct GraphState {
-    /// Its name.
+    /// Its name; of a part of a graph `web` as `web/0`.
     pub name: String,
+    /// How many parts the graph has; 1 if it is not divided.
+    pub parts: u32,
     /// Which publication it is; 0 if there is none yet.
     pub publication: u64,
     /// How old it is, in microseconds.
@@ -142,7 +175,8 @@ pub const KEPT: &str = ".graphs/";
 pub const GENERATION: &str = "/generation";
 
 /// Graphs that worker cores have open, each with its ranks. `not_found`: the core has no graph of
-/// this name open.
+/// this name open. A graph `web` that is divided is open where one of its parts is; a name as
+/// `web/0` means that part alone.
 #[service(subsystem = "graphs", capability = "graphs", layer = high)]
 pub trait Graph {
     /// A graph without vertices, whose ranks are to be as good as `error` parts of 2³² in all; a
@@ -159,10 +193,24 @@ pub trait Graph {
         #[range(0..=8)] copies: u8,
     ) -> CallResult<()>;
 
-    /// Opens a graph that is kept: reads its generation and its log. Whoever has it open finds out
-    /// before it says of anything more that it is kept. `not_found`: none of this name is kept.
+    /// A part of a graph without vertices, by a name as `web/0`. The most vertices are those of
+    /// each part. `invalid`: the name is none of such a part.
+    #[stl_k(allow(operator, peer))]
+    async fn create_part(
+        &self,
+        #[range(3..=68)] name: String,
+        error: u64,
+        #[range(1..=3600000)] patience_ms: u32,
+        #[range(1..=16777216)] vertices: u32,
+        #[range(0..=8)] copies: u8,
+        division: Division,
+    ) -> CallResult<()>;
+
+    /// Opens a graph that is kept, or a part of one: reads its generation and its log. Whoever has
+    /// it open finds out before it says of anything more that it is kept. `not_found`: none of this
+    /// name is kept.
     #[stl_k(reply = "state", allow(operator, peer))]
-    async fn open(&self, #[range(1..=64)] name: String) -> CallResult<GraphState>;
+    async fn open(&self, #[range(1..=68)] name: String) -> CallResult<GraphState>;
 
     /// The graph is no more.
     #[stl_k(allow(operator, peer))]
@@ -186,6 +234,32 @@ pub trait Graph {
         events: Vec<EdgeEvent>,
     ) -> CallResult<OfferedEvents>;
 
+    /// What a part of a graph is given of a call: of all numbers that the call covers, those that
+    /// are not among the events are other parts' events.
+    #[stl_k(reply = "offered", allow(peer))]
+    async fn offer_part(
+        &self,
+        name: &str,
+        source: u64,
+        until: u64,
+        acknowledgement: Acknowledgement,
+        events: Vec<EdgeEvent>,
+        covers: Vec<SequenceRun>,
+    ) -> CallResult<OfferedEvents>;
+
+    /// A letter of another part of the graph.
+    #[stl_k(allow(peer))]
+    fn letter(&self, name: &str, #[range(0..=49152)] letter: Bytes<'_>) -> CallResult<()>;
+
+    /// The vertices of a part with the highest values, at this publication. `busy`: it has another.
+    #[stl_k(reply = "values", allow(peer))]
+    async fn highest(
+        &self,
+        name: &str,
+        publication: u64,
+        #[range(1..=500)] most: u32,
+    ) -> CallResult<Vec<VertexValue>>;
+
     /// Parts of sources that are no events, at most 64; over when they are kept. `no_memory`: there
     /// are 4,096 already, which have to be mended first.
     #[stl_k(reply = "offered", allow(operator, peer))]
@@ -193,11 +267,11 @@ pub trait Graph {
 
     /// What was rejected and is not mended: some at a time, of those behind the first `skip`.
     #[stl_k(reply = "rejects", allow(operator, peer))]
-    fn rejects(&self, name: &str, skip: u32) -> CallResult<Vec<RejectedEvent>>;
+    async fn rejects(&self, name: &str, skip: u32) -> CallResult<Vec<RejectedEvent>>;
 
     /// How the graph stands.
     #[stl_k(reply = "state", allow(package, operator, peer))]
-    fn state(&self, name: &str) -> CallResult<GraphState>;
+    async fn state(&self, name: &str) -> CallResult<GraphState>;
 
     /// The same when all events are in that had come before the call, and ranks are as good as they
     /// are to be, or as rounding lets them be.
@@ -206,11 +280,11 @@ pub trait Graph {
 
     /// The vertices with the highest ranks.
     #[stl_k(reply = "ranks", allow(package, operator, peer))]
-    fn top(&self, name: &str, #[range(1..=500)] most: u32) -> CallResult<Vec<RankEntry>>;
+    async fn top(&self, name: &str, #[range(1..=500)] most: u32) -> CallResult<Vec<RankEntry>>;
 
     /// The rank of a vertex in parts of 2⁶⁴. `not_found` before a publication has it.
     #[stl_k(reply = "rank", allow(package, operator, peer))]
-    fn rank(&self, name: &str, vertex: u64) -> CallResult<u64>;
+    async fn rank(&self, name: &str, vertex: u64) -> CallResult<u64>;
 
     /// The component of a vertex, with all edges that have come. `not_found`: no event has named
     /// the vertex.
@@ -224,5 +298,5 @@ pub trait Graph {
 
     /// The sources whose numbers are higher than `after`, some at a time.
     #[stl_k(reply = "sources", allow(package, operator, peer))]
-    fn sources(&self, name: &str, after: Option<u64>) -> CallResult<Vec<SourceEntry>>;
+    async fn sources(&self, name: &str, after: Option<u64>) -> CallResult<Vec<SourceEntry>>;
 }

@@ -364,6 +364,7 @@ fn a_graph_is_the_same_in_any_order_of_its_events() {
     pass_seeds(20, 4, "graph");
     pass_seeds(2, 2, "graph edges=200 vertices=20");
     pass_seeds(2, 3, "graph edges=9000 vertices=900");
+    pass_seeds(20, 5, "graph parts=3");
 }
 
 #[test]

@@ -16,8 +16,8 @@ pub async fn run(world: Rc<World>, feeder: usize) {
     let mut open: BTreeSet<usize> = (0..events.len()).collect();
     while !open.is_empty() {
         pause().await;
-        let host = world.below(world.open.len() as u64) as usize;
-        let Some(kept) = world.open[host].borrow().clone() else { continue };
+        let all: Option<Vec<_>> = (0..world.parts.len()).map(|it| world.open(it)).collect();
+        let Some(all) = all else { continue };
         // Some of the next ones, and some of before.
         let mut said: Vec<usize> = Vec::new();
         for _ in 0..1 + world.below(6) {
@@ -27,22 +27,28 @@ pub async fn run(world: Rc<World>, feeder: usize) {
                 said.push(world.below(events.len() as u64) as usize);
             }
         }
-        let call = Call {
-            source,
-            until: 0,
-            events: said.iter().map(|at| events[*at]).collect(),
-            rejects: Vec::new(),
-        };
-        let offered = kept.live.borrow_mut().offer(0, call);
-        let Some((_, mark)) = offered else { continue };
-        let is_there = || {
-            let there = world.open[host].borrow();
-            there.as_ref().is_some_and(|it| Rc::ptr_eq(it, &kept))
-        };
-        while !world.conduct.is_hasty && kept.live.borrow().kept() < mark && is_there() {
+        let call =
+            Call { source, events: said.iter().map(|at| events[*at]).collect(), ..Call::default() };
+        let part = world.part(0);
+        let calls = if part.is_divided() { part.divide(call) } else { Vec::from([call]) };
+        let mut marks = Vec::new();
+        for (kept, call) in all.iter().zip(calls) {
             pause().await;
+            let offered = kept.live.borrow_mut().offer(0, call);
+            marks.extend(offered.filter(|it| it.0.ahead == 0).map(|it| it.1));
         }
-        if world.conduct.is_hasty || kept.live.borrow().kept() >= mark {
+        if marks.len() < all.len() {
+            continue;
+        }
+        let mut are_kept = true;
+        for (number, (kept, mark)) in all.iter().zip(marks).enumerate() {
+            let is_kept = || world.conduct.is_hasty || kept.live.borrow().kept() >= mark;
+            while !is_kept() && world.has(number, kept) {
+                pause().await;
+            }
+            are_kept &= is_kept();
+        }
+        if are_kept {
             let mut acknowledged = world.acknowledged.borrow_mut();
             for at in said {
                 acknowledged.insert((source, at as u64));

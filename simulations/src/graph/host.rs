@@ -3,27 +3,32 @@
 
 use std::rc::Rc;
 
-use nile_graph::{Broken, Kept, ONE, Settings};
+use nile_graph::{Broken, Kept, ONE, Part, Settings};
 
 use super::World;
 use super::shelf::Memory;
 use super::steps::{either, pause};
 
 const SETTINGS: Settings =
-    Settings { error: ONE / 100, patience: 1000, vertices: 1000, edges: 1000 };
+    Settings { error: ONE / 100, patience: 1000, vertices: 1000, edges: 1000, part: Part::ALL };
 
 /// Opens the graph if it seems that nobody has it, or now and then although somebody has.
-pub async fn run(world: Rc<World>, host: usize) {
+pub async fn run(world: Rc<World>, part: usize, host: usize) {
+    let settings = Settings { part: world.part(part), ..SETTINGS };
+    let open = &world.parts[part].open;
     loop {
         pause().await;
-        let is_open = world.open.iter().any(|it| it.borrow().is_some());
+        let is_open = open.iter().any(|it| it.borrow().is_some());
         if is_open && (world.is_calm.get() || world.below(400) > 0) {
             continue;
         }
-        let opened = match Kept::open(Memory::new(&world), 0).await {
+        let opened = match Kept::open(Memory::new(&world, part), 0).await {
             Err(Broken::No) => {
-                let number = 1 + world.below(1 << 40);
-                Kept::create(Memory::new(&world), SETTINGS, number, 1).await
+                let number = match settings.part.is_divided() {
+                    true => world.number,
+                    false => 1 + world.below(1 << 40),
+                };
+                Kept::create(Memory::new(&world, part), settings, number, 1).await
             }
             opened => opened,
         };
@@ -33,23 +38,49 @@ pub async fn run(world: Rc<World>, host: usize) {
             Err(_) => continue,
         };
         world.opened.set(world.opened.get() + 1);
-        world.note(&format!("{host} has it"));
+        world.note(&format!("{host} has {part}"));
         world.check_opened(&kept);
-        world.open[host].replace(Some(kept.clone()));
-        either(log(&world, &kept), save(&world, &kept)).await;
-        world.open[host].take();
+        open[host].replace(Some(kept.clone()));
+        either(log(&world, part, &kept), save(&world, &kept)).await;
+        open[host].take();
     }
 }
 
-async fn log(world: &World, kept: &Kept<Memory>) {
+async fn log(world: &World, part: usize, kept: &Kept<Memory>) {
     loop {
         pause().await;
         let sweep = world.below(3) as usize;
         let _ = kept.live.borrow_mut().graph.step(0, 1 + sweep * 9);
+        let to = world.below(world.parts.len() as u64) as usize;
+        if to != part
+            && let Some(other) = world.open(to)
+        {
+            deliver(world, kept, to, &other, world.below(4) == 0);
+        }
         if let Err(Broken::Superseded | Broken::Damaged(_)) = kept.commit().await {
             return;
         }
     }
+}
+
+/// The first letter of a part to another comes to who has that, perhaps once more later. Whether
+/// there was one.
+pub fn deliver(
+    world: &World,
+    from: &Kept<Memory>,
+    to: usize,
+    other: &Kept<Memory>,
+    is_again: bool,
+) -> bool {
+    let letter = from.live.borrow().graph.letter(to as u32).map(|it| (it.0, it.1.to_vec()));
+    let Some((number, bytes)) = letter else { return false };
+    world.letters.set(world.letters.get() + 1);
+    // Who had the part takes nothing any more.
+    let is_taken = other.live.borrow_mut().graph.receive(&bytes).is_ok();
+    if is_taken && !is_again {
+        from.live.borrow_mut().graph.sent(to as u32, number);
+    }
+    true
 }
 
 async fn save(world: &World, kept: &Kept<Memory>) {

@@ -23,11 +23,17 @@ pub struct Stored {
 /// The way of one host to it.
 pub struct Memory {
     world: Rc<World>,
+    part: usize,
 }
 
 impl Memory {
-    pub fn new(world: &Rc<World>) -> Memory {
-        Memory { world: world.clone() }
+    /// To what there is of a part.
+    pub fn new(world: &Rc<World>, part: usize) -> Memory {
+        Memory { world: world.clone(), part }
+    }
+
+    fn stored(&self) -> &Stored {
+        &self.world.parts[self.part].stored
     }
 
     async fn pauses(&self) {
@@ -51,7 +57,7 @@ impl Memory {
             return Ok(Put::Unknown);
         }
         let put = {
-            let slots = &mut *self.world.stored.slots.borrow_mut();
+            let slots = &mut *self.stored().slots.borrow_mut();
             let held = slots.entry(slot).or_default();
             if held.0 == stamp || self.world.conduct.overwrites {
                 *held = (held.0 + 1, to);
@@ -74,7 +80,7 @@ impl Shelf for Memory {
             return Err(());
         }
         let held = {
-            let slots = self.world.stored.slots.borrow();
+            let slots = self.stored().slots.borrow();
             let found = slots.get(&slot);
             found.map_or(Held::default(), |(stamp, bytes)| Held {
                 stamp: *stamp,
@@ -96,7 +102,7 @@ impl Shelf for Memory {
             return Err(());
         }
         let bytes = {
-            let slots = self.world.stored.slots.borrow();
+            let slots = self.stored().slots.borrow();
             let found = slots.get(&slot).filter(|(stamp, _)| *stamp == held.stamp);
             found.and_then(|(_, bytes)| bytes.clone()).ok_or(())?
         };
@@ -117,7 +123,7 @@ impl Shelf for Memory {
             all.extend(more);
             self.pauses().await;
         }
-        let puts = &self.world.stored.puts;
+        let puts = &self.stored().puts;
         puts.set(puts.get() + 1);
         self.change(slot, stamp, Some(all)).await
     }
