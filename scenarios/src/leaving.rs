@@ -194,15 +194,9 @@ async fn one<M: Machine>(core: &Core<M>, number: u64) -> CallResult<u64> {
     Ok(word.map_or(0, |word| u64::from_le_bytes(*word)))
 }
 
-/// Whether the core had left, or was about to, and had not looked at the call.
-pub fn was_not_begun(error: &CallError) -> bool {
-    let why = ["the instance is gone", "the core has left"];
-    error.status == Status::Dead && why.contains(&&*error.message)
-}
-
 /// The layer says so where nothing was done, and no other instance was found.
 fn is_nobody(error: &CallError) -> bool {
-    error.status == Status::NotFound || was_not_begun(error)
+    error.status == Status::NotFound || error.was_not_made()
 }
 
 /// Whether it holds some time soon.

@@ -27,7 +27,6 @@ use crate::arguments::Arguments;
 use crate::calls;
 use crate::conduct::{Findings, conduct, conducts};
 use crate::disk_calls::{claim, content, filled, hand_over};
-use crate::leaving::was_not_begun;
 use crate::talk::Talk;
 
 /// The tag of who asks a core whether it could run a package, once it has computed for so many
@@ -147,7 +146,7 @@ async fn load<M: Machine>(core: Core<M>, name: String, at: u64, load: Rc<Load>) 
         match write_and_read(pool, &client, disk, PLACE + at * PIECE as u64, mark).await {
             Ok(true) => load.done.set(load.done.get() + 1),
             Ok(false) => load.wrong.borrow_mut().push(format!("{at}: other bytes are back")),
-            Err(error) if was_not_begun(&error) => {
+            Err(error) if error.was_not_made() => {
                 load.not_begun.set(load.not_begun.get() + 1);
                 core.sleep(LOOK).await;
             }

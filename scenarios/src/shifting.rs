@@ -30,7 +30,7 @@ use crate::calls;
 use crate::churn::{REST, come_to_rest};
 use crate::conduct::{Findings, conduct, conducts};
 use crate::jobs::sorting::{Ended, Sorting};
-use crate::leaving::{self, Calls, Who, publish, published, steady_on, until, was_not_begun};
+use crate::leaving::{self, Calls, Who, publish, published, steady_on, until};
 use images::Deployed;
 
 pub use images::File;
@@ -238,7 +238,7 @@ impl<M: Machine> Shifting<M> {
             Err(CallError {
                 status: Status::Exists | Status::Denied | Status::NotFound, ..
             }) => true,
-            Err(error) => was_not_begun(error) || self.deployed.may_be_lost(error),
+            Err(error) => error.was_not_made() || self.deployed.may_be_lost(error),
         };
         self.findings.check(is_well, format_args!("a package on {core}: {result:?}"));
     }

@@ -36,6 +36,9 @@ const AGAIN: Duration = Duration::from_secs(1);
 const LOAD_AGAIN: Duration = Duration::from_millis(50);
 const LOAD_LAST: Duration = Duration::from_secs(2);
 
+/// How long the core of a job's master stays when that is over.
+const NEXT_JOB: Duration = Duration::from_secs(1);
+
 /// The most jobs at a time that have not ended.
 pub const MOST_OPEN: usize = 32;
 
@@ -185,7 +188,7 @@ impl Board {
     pub async fn forget(&self, id: JobId) {
         if let Some(hosted) = self.jobs.borrow_mut().remove(&id) {
             hosted.is_dropped.set(true);
-            hosted.end_master();
+            self.end_master(&hosted);
         }
         if let Err(error) = self.shelf.remove(id).await {
             self.stl.host().log(format_args!("the record of {id} stays: {error}"));
@@ -233,6 +236,16 @@ impl Board {
         self.clock.plan(hosted.next_due().map(Window::at));
     }
 
+    /// Drops a job's master. The core stays a moment: who has waited for a job may have another.
+    fn end_master(&self, hosted: &Hosted) {
+        let engaged = hosted.end_master();
+        let stl = self.stl.clone();
+        spawn(&self.stl, async move {
+            stl.host().pause(NEXT_JOB).await;
+            drop(engaged);
+        });
+    }
+
     fn pump_master(self: &Rc<Self>, hosted: &Rc<Hosted>) {
         let now = self.now();
         let poll = || {
@@ -249,7 +262,7 @@ impl Board {
                 }
                 master::Action::Decide(end) => hosted.keeper.borrow_mut().decide(now, epoch, end),
                 master::Action::Over(_) | master::Action::Superseded(_) => {
-                    hosted.end_master();
+                    self.end_master(hosted);
                     self.sweep_soon();
                     self.turn.ring();
                 }

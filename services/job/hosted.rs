@@ -168,14 +168,14 @@ impl Hosted {
         *self.master.borrow_mut() = Some(master);
     }
 
-    /// Drops the master.
-    pub fn end_master(&self) {
-        self.engaged.take();
+    /// Drops the master, and gives what has kept this core from leaving.
+    pub fn end_master(&self) -> Option<Engaged> {
         if let Some(master) = self.master.take() {
             let account = &mut *self.account.borrow_mut();
             account.last = Some(master.progress());
             account.spans = master.spans().clone();
         }
+        self.engaged.take()
     }
 
     /// Tells the machines what has changed in the cluster since the last time.

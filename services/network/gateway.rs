@@ -71,7 +71,7 @@ impl Gateway for ByNetwork {
             }
             match result? {
                 Some(reply) => Ok(reply.0),
-                None => Err(CallError::new(Status::Gone, "the instance is gone")),
+                None => Err(CallError::instance_gone()),
             }
         })
     }

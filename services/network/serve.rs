@@ -69,8 +69,7 @@ fn reply(calls: &Calls, serving: ServingId, encoded: bool, result: CallResult<Ve
 }
 
 async fn answer(stl: &Stl, asked: Asked) -> CallResult<Vec<u8>> {
-    let gone = || CallError::new(Status::Gone, "the instance is gone");
-    let place = asked.place.ok_or_else(gone)?;
+    let place = asked.place.ok_or_else(CallError::instance_gone)?;
     let origin = match asked.asker {
         Asker::Kernel => Origin::Peer,
         Asker::Package => Origin::PeersPackage,

@@ -4,6 +4,7 @@ use std::fmt;
 
 use nile_abi::{NodeId, Status};
 use nile_ipioe::Refused;
+use nile_stl::CallError;
 
 use super::known::Target;
 
@@ -55,6 +56,11 @@ impl CallFailed {
     /// A failure with an explanation, which may be empty.
     pub fn new(status: Status, message: impl Into<String>) -> CallFailed {
         CallFailed { status, message: message.into() }
+    }
+
+    /// Whether nothing was done of the call, as its callee was not there any more.
+    pub fn was_not_made(&self) -> bool {
+        CallError::new(self.status, self.message.clone()).was_not_made()
     }
 
     /// No answer came in time.

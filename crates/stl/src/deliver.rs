@@ -65,7 +65,7 @@ impl Stl {
         let host = &self.core.host;
         let local = self.local(place).filter(|_| !self.core.is_withdrawn.get());
         let Some(local) = local else {
-            let gone = CallError::new(Status::Gone, "the instance is gone");
+            let gone = CallError::instance_gone();
             return reply(&**host, made, Err(gone));
         };
         if self.core.serving.is_full() {
@@ -103,11 +103,11 @@ impl Stl {
         self.core.serving.cancel_all(core);
         self.core.calls.end_all(core, generation, |call, to| match end {
             // It was made when that one's end was known: nobody has looked at it.
-            _ if to < generation => CallError::new(Status::Gone, "the core has left"),
+            _ if to < generation => CallError::core_left(),
             PeerEnd::By(culprit) if culprit == call => {
                 CallError::new(Status::Panicked, "the method ended its core, which restarts")
             }
-            PeerEnd::Left => CallError::new(Status::Gone, "the core has left"),
+            PeerEnd::Left => CallError::core_left(),
             _ => CallError::new(Status::Dead, "the core restarts"),
         });
         let mourners = self.core.mourners.borrow().clone();

@@ -33,7 +33,28 @@ impl CallError {
     }
 }
 
+/// What a caller is told of a call that was not made, as its callee was not there any more.
+const INSTANCE_GONE: &str = "the instance is gone";
+const CORE_LEFT: &str = "the core has left";
+
 impl CallError {
+    /// The instance that was called is not there any more; nothing was done.
+    pub fn instance_gone() -> CallError {
+        CallError::new(Status::Gone, INSTANCE_GONE)
+    }
+
+    /// The core that was called has left as planned; nothing was done.
+    pub fn core_left() -> CallError {
+        CallError::new(Status::Gone, CORE_LEFT)
+    }
+
+    /// Whether nothing was done of a call that ended so, as its callee was not there any more: it
+    /// may be made anew.
+    pub fn was_not_made(&self) -> bool {
+        let is_told = [INSTANCE_GONE, CORE_LEFT].contains(&&*self.message);
+        self.status == Status::Gone || self.status == Status::Dead && is_told
+    }
+
     /// For who meant one place: what is not there any more is dead.
     pub(crate) fn gone_is_dead(self) -> CallError {
         match self.status {

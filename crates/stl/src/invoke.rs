@@ -365,8 +365,7 @@ impl Stl {
     ) -> CallResult<Vec<u8>> {
         let host = &self.core.host;
         if place.is_here() && place.core == host.core() {
-            let gone = || CallError::new(Status::Gone, "the instance is gone");
-            let local = self.local(place).ok_or_else(gone)?;
+            let local = self.local(place).ok_or_else(CallError::instance_gone)?;
             return self.call_here(&local, method, arguments).await;
         }
         let deadline = self.deadline();

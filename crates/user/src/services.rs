@@ -268,7 +268,7 @@ fn answer(
     let end = match dispatched {
         Some(Dispatched::Done(result)) => result,
         Some(Dispatched::Later(future)) => runtime.block_on(future),
-        None => Err(CallError::new(Status::Gone, "the instance is gone")),
+        None => Err(CallError::instance_gone()),
     };
     // A caller that does not wait any more has nobody to tell.
     bridge.call(SystemCall::Reply, incoming.ticket, &relay::encode_end(&end), &mut []);

@@ -14,7 +14,6 @@ use nile_stl::{CallError, CallResult};
 
 use super::{ChurnClient, PATIENCE_MS};
 use crate::conduct::Findings;
-use crate::leaving::was_not_begun;
 
 /// A file that is handed to the node, by its place among [`File::ALL`], or none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -140,7 +139,7 @@ impl Deployed {
             Ok(runs) => runs,
             // Where an incarnation has failed, a call of it is lost.
             Err(error) => {
-                let is_away = error.status == Status::NotFound || was_not_begun(&error);
+                let is_away = error.status == Status::NotFound || error.was_not_made();
                 let is_lost = self.may_be_lost(&error);
                 let what = format_args!("core {other} does not say what it runs: {error}");
                 return findings.check(is_away || is_lost, what);

@@ -63,13 +63,13 @@ impl<'s> Service<'s> {
         Ok(end.map_err(CallFailed::from))
     }
 
-    /// The instance that answered last, if it is there still, or another one: of the same node if
-    /// there is one.
+    /// The instance that answered last, if it is there still, or another one: of its node last,
+    /// which has just begun anew and may not know the others yet.
     fn present(&self) -> Option<Target> {
         let all = instances(self.stores);
         let last = self.last?;
         let doubts = &self.stores.session.doubts;
-        let rank = |it: &&Target| (**it != last, it.node != last.node, doubts.has(it.node));
+        let rank = |it: &&Target| (**it != last, doubts.has(it.node), it.node == last.node);
         all.iter().min_by_key(rank).copied()
     }
 
@@ -147,7 +147,9 @@ impl Jobs for Service<'_> {
                 Ok(job) => return Ok(job),
                 // A node that has just begun reads first which jobs it keeps; one whose managing
                 // core has left has not begun it.
-                Err(failed) if matches!(failed.status, Status::Busy | Status::Gone) && !is_late => {
+                Err(failed)
+                    if (failed.status == Status::Busy || failed.was_not_made()) && !is_late =>
+                {
                     self.rest(PAUSE)?;
                 }
                 Err(failed) => return Err(refused(request, &failed)),
