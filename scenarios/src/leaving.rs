@@ -333,8 +333,6 @@ async fn refusals<M: Machine>(
     for result in [manager.renew(nobody, 1).await, manager.call_back(nobody).await] {
         findings.check(is(&result, Status::NotFound), format_args!("no core: {result:?}"));
     }
-    let own = manager.renew(core.id().0, PATIENCE_MS).await;
-    findings.check(is(&own, Status::Denied), format_args!("the managing core: {own:?}"));
     let own = manager.send_away(core.id().0, PATIENCE_MS).await;
     findings.check(is(&own, Status::Denied), format_args!("the managing core, away: {own:?}"));
     let Some(busy) = others.last() else { return Ok(()) };

@@ -19,7 +19,7 @@ pub fn check(place: &Place) {
         ("away", "n1.c2", "the node's last worker"),
         ("away", "n1.c1", "not a worker alone"),
         ("renew", "n1.c1", "link to its cluster"),
-        ("renew", "n1.c0", "manages the node"),
+        ("away", "n1.c0", "not a worker alone"),
         ("renew", "n1.c7", "no core 7"),
         ("back", "n1.c7", "no core 7"),
         ("renew", "n1", "name a core of it"),
