@@ -209,9 +209,10 @@ impl Cores {
         }
         let core = self.free(None)?;
         let patience = std::mem::replace(&mut self.session.patience, OPENING);
-        let opened = self.ask(core, async |it| it.open(name.into()).await);
+        // If others open it at this moment, they have it then: that is not to be said again.
+        let opened = self.try_ask(core, async |it| it.open(name.into()).await);
         self.session.patience = patience;
-        opened.map(|_| core)
+        opened?.map(|_| core).map_err(Refused::into_failure)
     }
 
     /// Asks a core, and again while the way to it is full: of what others feed, as a rule.

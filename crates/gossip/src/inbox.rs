@@ -72,9 +72,6 @@ impl Gossip {
                 self.want(sender, from, false, &mut reply);
                 reply.flag(URGENT);
                 reply.range(self.whole_range());
-            } else if self.settings.observer {
-                // Nobody tells it rumours, and the next comparison may be far.
-                self.want(sender, from, false, &mut reply);
             }
         } else {
             self.starting = None;

@@ -273,24 +273,6 @@ fn an_observer_learns_all_and_nobody_learns_of_it() {
 }
 
 #[test]
-fn an_observer_knows_at_once_what_a_node_has_in_its_next_life() {
-    let mut net = Net::of(1);
-    net.node(1).set_local(Update::Publish(instance(1))).unwrap();
-    net.start(Settings { observer: true, ..settings(99, 1) });
-    // Whenever the observer compares next.
-    for life in 2..40_u16 {
-        net.run(PERIOD);
-        net.nodes.remove(&NodeId(1));
-        let mut next = Gossip::new(settings(1, life.into()));
-        next.set_local(Update::Publish(instance(life))).unwrap();
-        next.start(net.now);
-        net.nodes.insert(NodeId(1), next);
-        net.run(5 * DELAY);
-        assert_eq!(numbers(net.node(99), 1), [life]);
-    }
-}
-
-#[test]
 fn the_text_form_of_a_message_can_be_read() {
     let mut net = Net::of(1);
     net.node(1).set_local(Update::Publish(instance(1))).unwrap();
