@@ -3,10 +3,11 @@
 
 use std::time::{Duration, Instant};
 
-use nile_abi::{NodeId, Status};
+use nile_abi::{CoreId, NodeId, Status};
 use nile_interfaces::core_manager::{CoreManagerClient, CorePhase, CoreRoles};
 
-use super::args::Which;
+use super::args::{Place, Which};
+use super::cores;
 use super::session::Session;
 use crate::data::service;
 use crate::failure::Failure;
@@ -26,8 +27,9 @@ pub fn manager(session: &mut Session, node: NodeId) -> Result<Target, Failure> {
 
 /// A core's present incarnation.
 pub fn generation(session: &mut Session, target: Target, core: u16) -> Result<u32, Failure> {
-    let (generation, _) = ask(session, target, core)?
-        .map_err(|failed| Failure::failed(format!("{}: {failed}", target.node)))?;
+    let place = Place { node: target.node, core: Some(CoreId(core)) };
+    let (generation, _) =
+        ask(session, target, core)?.map_err(|failed| cores::failure(place, failed, ""))?;
     Ok(generation)
 }
 
