@@ -74,7 +74,7 @@ pub fn check(place: &Place) {
     let said = place.json(&["deploy", &same(folder, "first"), "n1"]);
     let image = said["image"].as_str().unwrap().to_owned();
     assert_eq!(said["cores"], serde_json::json!(["n1.c2"]));
-    assert_eq!(said["kept"], serde_json::json!(["n1.c0", "n1.c1"]));
+    assert_eq!(said["kept"], serde_json::json!(["n1.c1", "n1.c0"]));
     assert_eq!(images(place, "n1"), [None, None, Some(image.clone())]);
     let compute = ["call", "ackermann.compute", "m=2", "n=3", "--core", "n1.c2"];
     let computes = || place.run(&compute).expect(0).out == "<reply><value>9</value></reply>\n";
