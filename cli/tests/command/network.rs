@@ -113,7 +113,8 @@ fn the_guide_serves_a_dataset() {
         }
         let said = step(&place, line, port);
         if line.starts_with("./nile up") {
-            let failed = connect(port).read_exact(&mut [0]).expect_err("nobody serves anything yet");
+            let failed =
+                connect(port).read_exact(&mut [0]).expect_err("nobody serves anything yet");
             assert_eq!(failed.kind(), ErrorKind::ConnectionReset);
         }
         if line.contains("--range 0-9") {
