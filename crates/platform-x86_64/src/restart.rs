@@ -19,21 +19,24 @@ use crate::private::Private;
 use crate::vector::Vector;
 use crate::{images, privileged, serial, space, start};
 
-static NODE: Private<Option<&'static Node>> = Private::new(None);
+static OWN: Private<Option<(CoreId, &'static Node)>> = Private::new(None);
 
-/// Tells this core what to begin again with.
-pub(crate) fn install(node: &'static Node) {
-    NODE.set(Some(node));
+/// Tells this core which it is and what to begin again with.
+pub(crate) fn install(core: CoreId, node: &'static Node) {
+    OWN.set(Some((core, node)));
 }
 
 /// Ends this core's incarnation because of `fault`, which its record tells already, and begins
 /// the next one. A core that keeps ending soon after its beginning is left stopped; if it manages
-/// the node, the node ends. On the boot path, the node ends.
+/// the node, the node ends. On the boot path, and before the core can tell its record, the node ends.
 pub fn core(fault: Fault) -> ! {
     privileged::disable_interrupts();
-    let Some(node) = NODE.get() else { power::off(Ending::Failure) };
+    let Some((core, node)) = OWN.get() else { power::off(Ending::Failure) };
     let Some(local) = local::get() else {
-        // It has hardly begun. If it is on trial, it is expected where cores are parked.
+        // It has hardly begun. One that is on trial is expected where cores are parked.
+        if !images::is_on_trial(node, core, node.clock.now()) {
+            power::off(Ending::Failure);
+        }
         // SAFETY: nothing of this incarnation runs any more.
         unsafe { space::leave() }
     };
@@ -65,7 +68,7 @@ pub fn core(fault: Fault) -> ! {
 /// Ends this core's incarnation, which has left as planned, and begins the next one.
 pub fn after_leaving() -> ! {
     privileged::disable_interrupts();
-    let (Some(local), Some(node)) = (local::get(), NODE.get()) else {
+    let (Some(local), Some((_, node))) = (local::get(), OWN.get()) else {
         power::off(Ending::Failure);
     };
     begin_again(&local, node)

@@ -345,7 +345,7 @@ pub unsafe extern "C" fn core_start(core: u64, node: &'static Node) -> ! {
         gdt::install(&core::array::from_fn(|index| layout::ist_top(core, index)));
         idt::install();
     }
-    restart::install(node);
+    restart::install(core, node);
     protect(&node.features);
     // SAFETY: its segments are installed, and `protect` has switched SMAP on.
     unsafe { user::install(&node.features) };

@@ -219,8 +219,9 @@ impl Driver {
             };
             let (identity, place) = match identity.await {
                 Ok(found) => found,
-                Err(_) => {
-                    self.see_gone(master, &mut known.borrow_mut(), at);
+                Err(error) => {
+                    let is_withdrawn = error.status == Status::NotFound;
+                    self.see_gone(master, &mut known.borrow_mut(), at, is_withdrawn);
                     continue;
                 }
             };
@@ -243,12 +244,20 @@ impl Driver {
         }
     }
 
-    /// Tells the master of a core of this node that it is not who it was.
-    fn see_gone(&self, master: &mut Master, known: &mut Vec<(WorkerId, Place)>, at: At) {
+    /// Tells the master of a core of this node that it is not who it was, or can be used no more:
+    /// one that is to leave says nothing until it has left, or is found again.
+    fn see_gone(
+        &self,
+        master: &mut Master,
+        known: &mut Vec<(WorkerId, Place)>,
+        at: At,
+        is_withdrawn: bool,
+    ) {
         let Ok(node) = self.stl.node() else { return };
         let Some(state) = node.state_of(at.core).filter(|_| at.node == NodeId(0)) else { return };
         let is_gone = |(it, place): &(WorkerId, Place)| {
-            place.core == at.core && place.node == at.node && it.generation != state.generation
+            let is_it = place.core == at.core && place.node == at.node;
+            is_it && (is_withdrawn || it.generation != state.generation)
         };
         if let Some(at) = known.iter().position(is_gone) {
             master.leave(self.stl.host().now(), known.swap_remove(at).0);
