@@ -11,7 +11,7 @@
 //! * [`members`]: what nodes say of each other; [`document`], [`reply`]: what is said to
 //!   services, and what they say.
 
-mod anew;
+pub mod anew;
 pub mod args;
 pub mod call;
 pub mod cores;

@@ -2,13 +2,15 @@
 //!
 //! * [`args`]: what can be said; [`ledger`]: the ledger's file; [`carry`]: what a command does on a
 //!   hosted machine; [`cores`], [`memory`] and [`disks`]: what a domain uses there; [`pc`]: what a
-//!   command does on a PC; `show`: what is said of domains; `attack`: what a guard is for.
+//!   command does on a PC; `show`: what is said of domains; `attack`: what a guard is for;
+//!   [`elastic`]: cores that go to a domain and back by what it has to do.
 
 pub mod args;
 pub mod attack;
 pub mod carry;
 pub mod cores;
 pub mod disks;
+mod elastic;
 pub mod ledger;
 pub mod memory;
 pub mod pc;
@@ -21,12 +23,12 @@ use nile_domain::{Command, Create, Holding, Limits, Name, Resize, UNIT};
 use serde_json::json;
 
 use crate::cluster::args::{Logs, Place, Said};
-use crate::cluster::folder::Disk;
+use crate::cluster::folder::{Disk, Folder};
 use crate::cluster::{fault, logs, node, process};
 use crate::failure::Failure;
 use crate::size::Bytes;
 use crate::{boot, config};
-use args::{Change, Domain, DomainAction, MemoryChange, Options};
+use args::{Change, Domain, DomainAction, MemoryChange, Options, Policy};
 use carry::Carrier;
 use show::Seen;
 
@@ -91,6 +93,7 @@ pub fn run(options: &Domain) -> Result<(), Failure> {
             said(options, &json!({ "destroyed": name.as_str() }), &format!("destroyed: {name}"))
         }
         DomainAction::Restart { name, force, options } => restart(*name, *force, options),
+        DomainAction::Policy { policy: Policy::Elastic(options) } => elastic::run(options),
         DomainAction::Attack(options) => attack::run(options),
         DomainAction::Logs { name, lines, follow, query } => {
             let (node, query) = (Said::Domain(*name, None), query.clone());
@@ -250,14 +253,44 @@ fn resize(
         return pc::tell(&folder, name, options.json);
     }
     let mut carrier = begin(options)?;
+    change(&mut carrier, name, cores, memory, force)?;
+    tell(&carrier, name, options)
+}
+
+/// Gives a hosted domain more or less.
+fn change(
+    carrier: &mut Carrier,
+    name: Name,
+    cores: Option<Change>,
+    memory: Option<MemoryChange>,
+    force: bool,
+) -> Result<(), Failure> {
     let ledger = carrier.ledger();
     let slot = ledger.named(name).map_or(0, |domain| domain.id.slot);
     let has = |it: &Holding| it.is_own(slot);
     let cores = cores.map(|change| change.of(ledger.cores_with(has).len()));
     let units = memory.map(|change| change.of(ledger.units_with(has)));
-    let resize = Resize { name, cores, units, force };
-    carrier.carry_out(&Command::Resize(resize))?;
-    tell(&carrier, name, options)
+    carrier.carry_out(&Command::Resize(Resize { name, cores, units, force }))
+}
+
+/// Gives a domain more or fewer cores of its own.
+fn change_cores(folder: &Folder, name: Name, cores: Change) -> Result<(), Failure> {
+    if pc::is_one(&folder.record()?) {
+        return pc::resize(folder, name, Some(cores), None, false);
+    }
+    change(&mut Carrier::begin(folder.clone())?, name, Some(cores), None, false)
+}
+
+/// How many cores a domain has, and can have.
+fn cores_of(folder: &Folder, name: Name) -> Result<(usize, u16), Failure> {
+    if pc::is_one(&folder.record()?) {
+        return pc::cores_of(folder, name);
+    }
+    let ledger = ledger::open(folder)?;
+    let none = || Failure::request(format!("domain {name} has just gone"));
+    let domain = ledger.named(name).ok_or_else(none)?;
+    let has = ledger.cores_with(|it| it.is_of(domain.id.slot)).len();
+    Ok((has, domain.limits.cores.1))
 }
 
 /// Says what a domain has now.

@@ -65,10 +65,19 @@ impl Failure {
 
     /// The same, with something in its message called otherwise.
     pub fn calling(self, what: &str, other: &str) -> Failure {
+        self.saying(|message| message.replace(what, other))
+    }
+
+    /// The same, as a part of something.
+    pub fn within(self, what: &str) -> Failure {
+        self.saying(|message| format!("{what}: {message}"))
+    }
+
+    fn saying(self, other: impl FnOnce(String) -> String) -> Failure {
         match self {
-            Failure::Request(message) => Failure::Request(message.replace(what, other)),
-            Failure::Failed(message) => Failure::Failed(message.replace(what, other)),
-            Failure::Partial(message) => Failure::Partial(message.replace(what, other)),
+            Failure::Request(message) => Failure::Request(other(message)),
+            Failure::Failed(message) => Failure::Failed(other(message)),
+            Failure::Partial(message) => Failure::Partial(other(message)),
             Failure::Interrupted => Failure::Interrupted,
         }
     }

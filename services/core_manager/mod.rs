@@ -18,7 +18,8 @@ use core::time::Duration;
 use nile_abi::{CoreId, KeepName, Role, RoleSet, Status};
 use nile_bosml::Bytes;
 use nile_interfaces::core_manager::{
-    CoreEntry, CoreManagerKernel, CoreRole, CoreRoles, CoreStatistics, KeepEntry, QueueDepth,
+    Answers, CoreEntry, CoreManagerKernel, CoreRole, CoreRoles, CoreStatistics, KeepEntry,
+    QueueDepth,
 };
 use nile_stl::node::{CoreState, Line};
 use nile_stl::{CallError, CallResult, Start, Stl, service};
@@ -101,6 +102,13 @@ impl CoreManagerKernel for CoreManager {
             load: state.load,
             queues: queues.collect(),
         })
+    }
+
+    fn answers(&self) -> CallResult<Vec<Answers>> {
+        let all = self.stl.node()?.answers().into_iter();
+        let nanos = |bound: Duration| u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
+        let some = all.filter(|(_, count)| *count > 0);
+        Ok(some.map(|(bound, count)| Answers { within_ns: nanos(bound), count }).collect())
     }
 
     async fn stop_package(&self, core: u16, package: u32) -> CallResult<()> {

@@ -41,12 +41,17 @@ impl Serving {
         self.0.borrow_mut().insert(asked.serving, cancel.clone());
         let (stl, calls, all) = (stl.clone(), calls.clone(), self.clone());
         stl.host().clone().spawn(Box::pin(async move {
-            let (serving, encoded) = (asked.serving, asked.encoded);
+            let (serving, encoded, place) = (asked.serving, asked.encoded, asked.place);
+            let (host, begun) = (stl.host(), stl.host().now());
             // What it still works on when it is cancelled ends with it.
             let result = cancel.or(answer(&stl, asked)).await;
             all.0.borrow_mut().remove(&serving);
             if let Some(result) = result {
                 reply(&calls, serving, encoded, result);
+                // Another core counts its own answers.
+                if place.is_some_and(|it| it.core == host.core()) {
+                    host.answered(host.now().since(begun));
+                }
             }
         }));
     }

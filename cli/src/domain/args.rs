@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::{Args, Subcommand, value_parser};
+use clap::{Args, Subcommand, ValueEnum, value_parser};
 use nile_domain::{Name, UNIT};
 
 use crate::cluster::args::{Query, Which};
@@ -125,6 +125,11 @@ pub enum DomainAction {
         #[command(flatten)]
         options: Options,
     },
+    /// Have cores go to a domain and back by what it has to do, until Ctrl-C.
+    Policy {
+        #[command(subcommand)]
+        policy: Policy,
+    },
     /// Have a domain of a machine in QEMU, made for that, reach for what is not its own: guarded,
     /// and without a guard, as a control.
     Attack(AttackOptions),
@@ -141,6 +146,111 @@ pub enum DomainAction {
         #[command(flatten)]
         query: Query,
     },
+}
+
+#[derive(Subcommand)]
+pub enum Policy {
+    /// Give it a core when it is worse than one threshold, and take one when it has been better
+    /// than another for a while.
+    Elastic(ElasticOptions),
+}
+
+#[derive(Args)]
+pub struct ElasticOptions {
+    /// Who gets cores.
+    #[arg(long = "for", value_name = "NAME")]
+    pub name: Name,
+    /// Whose they are; without it, nobody's.
+    #[arg(long, value_name = "NAME")]
+    pub from: Option<Name>,
+    /// What is measured: how long its worker cores take to answer, or how busy they are.
+    #[arg(long, value_enum, default_value = "latency")]
+    pub by: By,
+    /// Better than this, and it gives a core back: a time, as 200us, or a share of time, as 30%.
+    #[arg(long, value_name = "THRESHOLD")]
+    pub lt: Threshold,
+    /// Worse than this, and it gets one: 5ms, or 80%.
+    #[arg(long, value_name = "THRESHOLD")]
+    pub ut: Threshold,
+    /// So many percent of the answers are to be so quick.
+    #[arg(long, value_name = "PERCENT", default_value_t = 99.0, value_parser = percentile)]
+    pub percentile: f64,
+    /// How often it is looked: 10ms to 60s.
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = window)]
+    pub window: Duration,
+    /// So many windows in a row have to be good before a core is given back.
+    #[arg(long, value_name = "WINDOWS", default_value_t = 4)]
+    #[arg(value_parser = value_parser!(u32).range(1..=1024))]
+    pub calm: u32,
+    /// End after so long, as 10m; without it, at Ctrl-C.
+    #[arg(long, value_name = "TIME", value_parser = crate::run::args::duration)]
+    pub span: Option<Duration>,
+    /// Tell each window, not only steps.
+    #[arg(long)]
+    pub verbose: bool,
+    #[command(flatten)]
+    pub which: Which,
+    /// Print a JSON document on each line and nothing else.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
+pub enum By {
+    Latency,
+    Load,
+}
+
+/// What a measurement is compared with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Threshold {
+    Time(Duration),
+    Percent(u64),
+}
+
+impl FromStr for Threshold {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Threshold, String> {
+        let Some(share) = text.strip_suffix('%') else {
+            return time(text).map(Threshold::Time);
+        };
+        let percent = share.parse().ok().filter(|it| *it <= 100);
+        percent
+            .map(Threshold::Percent)
+            .ok_or_else(|| format!("`{text}` is no share from 0% to 100%"))
+    }
+}
+
+/// A short time: whole microseconds, milliseconds or seconds.
+fn time(text: &str) -> Result<Duration, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let scale = match unit {
+        "us" => 1,
+        "ms" => 1000,
+        "s" => 1_000_000,
+        _ => 0,
+    };
+    let micros = number.parse::<u64>().ok().and_then(|it| it.checked_mul(scale));
+    match micros {
+        Some(micros @ 1..=60_000_000) => Ok(Duration::from_micros(micros)),
+        _ => Err(format!("`{text}` is not a time from 1us to 60s, as 200us, 5ms or 2s")),
+    }
+}
+
+fn window(text: &str) -> Result<Duration, String> {
+    let least = Duration::from_millis(10);
+    time(text).and_then(|it| match it >= least {
+        true => Ok(it),
+        false => Err(format!("`{text}` is less than 10ms")),
+    })
+}
+
+fn percentile(text: &str) -> Result<f64, String> {
+    let percent = text.parse().ok().filter(|it| (1.0..=100.0).contains(it));
+    percent.ok_or_else(|| format!("`{text}` is not a number from 1 to 100"))
 }
 
 #[derive(Args)]

@@ -190,6 +190,14 @@ pub fn resize(
     note(folder, &mut record)
 }
 
+/// How many cores a domain has, and can have.
+pub fn cores_of(folder: &Folder, name: Name) -> Result<(usize, u16), Failure> {
+    let machine = ask(folder, &folder.record()?, async |domains| domains.list().await)?;
+    let none = || Failure::request(format!("domain {name} has just gone"));
+    let entry = machine.domains.iter().find(|it| it.name == name.as_str()).ok_or_else(none)?;
+    Ok((entry.cores.len(), entry.most_cores))
+}
+
 /// Notes what each domain has now: one may have got what was another's.
 fn note(folder: &Folder, record: &mut Record) -> Result<(), Failure> {
     let machine = ask(folder, record, async |domains| domains.list().await)?;

@@ -1,7 +1,9 @@
 //! `nile domain`: what the guide in docs/domains.md does, word by word; what is refused; and
-//! domains and supervisors that are killed. Those with disks are in [`disks`].
+//! domains and supervisors that are killed. Those with disks are in [`disks`], and cores that go
+//! to whoever needs them in [`elastic`].
 
 mod disks;
+mod elastic;
 
 use std::fs;
 use std::time::Duration;
@@ -443,6 +445,13 @@ fn domains_of_a_pc_are_made_called_and_destroyed_by_name() {
         call("web.c1");
     }
     refused(resize("-1"), "2 to 3");
+    // One that has nothing to do gives back what it has beyond its minimum.
+    cores(resize("+1"));
+    let elastic = ["domain", "policy", "elastic", "--for", "web", "--by", "load", "--json"];
+    let bounds = ["--lt", "99%", "--ut", "100%", "--calm", "1", "--window", "100ms", "--span"];
+    let told = place.run(&[&elastic[..], &bounds, &["2s"]].concat()).expect(0).out;
+    assert!(told.lines().next().is_some_and(|it| it.contains(r#""cores":-1"#)), "{told}");
+    assert_eq!(place.json(&["domain", "show", "web"])["cores"], json!([0, 1]));
 
     // A domain that goes before it takes one, and so does whoever forces it.
     cores(resize("+1"));

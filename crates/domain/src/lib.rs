@@ -10,6 +10,7 @@
 //!   domain's managing core, both ways), with total decoding.
 //! * [`Supervisor`]: carries commands out, by messages, deadlines and force.
 //! * [`Managing`]: the domain's end.
+//! * [`Elastic`]: when a domain gets a core more, and when it gives one back.
 //!
 //! All of it is without IO or clock: messages, moments and what the hardware did go in; messages,
 //! deadlines and what the hardware is to do come out.
@@ -21,6 +22,7 @@ extern crate alloc;
 mod cell;
 mod command;
 mod domain;
+mod elastic;
 mod extent;
 mod ledger;
 mod managing;
@@ -34,6 +36,7 @@ mod words;
 pub use cell::{CELL, Malformed};
 pub use command::{Command, Create, Resize};
 pub use domain::{Domain, DomainId, Lifecycle, Limits};
+pub use elastic::{Elastic, Step};
 pub use extent::{Extent, UNIT};
 pub use ledger::{Damaged, Ledger, has};
 pub use managing::{Act, Managing};

@@ -173,6 +173,15 @@ pub struct CoreRoles {
     pub idle_us: u64,
 }
 
+/// Calls that were answered alike.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Answers {
+    /// They took less than so long: nanoseconds.
+    pub within_ns: u64,
+    /// How many.
+    pub count: u64,
+}
+
 /// How much waits on a core.
 #[derive(Record, Clone, PartialEq, Eq, Debug)]
 pub struct QueueDepth {
@@ -216,6 +225,12 @@ pub trait CoreManager {
     /// What one core has done.
     #[stl_k(reply = "statistics", allow(package, operator, peer))]
     fn statistics(&self, core: u16) -> CallResult<CoreStatistics>;
+
+    /// How long the calls of other cores took that this node's worker cores have answered since it
+    /// started, from when a core began to look at one: in rising order, without those of which
+    /// there were none.
+    #[stl_k(reply = "answers", allow(package, operator, peer))]
+    fn answers(&self) -> CallResult<Vec<Answers>>;
 
     /// Ends the package of this number on a core before its next turn; not for packages.
     #[stl_k(allow(operator, peer))]

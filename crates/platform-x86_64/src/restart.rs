@@ -28,7 +28,8 @@ pub(crate) fn install(core: CoreId, node: &'static Node) {
 
 /// Ends this core's incarnation because of `fault`, which its record tells already, and begins
 /// the next one. A core that keeps ending soon after its beginning is left stopped; if it manages
-/// the node, the node ends. On the boot path, and before the core can tell its record, the node ends.
+/// the node, the node ends. On the boot path, and before the core knows its record,
+/// the node ends.
 pub fn core(fault: Fault) -> ! {
     privileged::disable_interrupts();
     let Some((core, node)) = OWN.get() else { power::off(Ending::Failure) };

@@ -5,6 +5,7 @@
 //!
 //! * [`machine`]: [`Machine`], one core's view of its machine, and [`Manager`], the few things
 //!   that only a management core may do to the whole node.
+//! * [`answers`]: how long the calls took that a core has answered.
 //! * [`board`]: [`Board`], the explicit regions that all cores of a node share: doorbells,
 //!   the receiver map, a record per core and the node's own state.
 //! * [`record`]: [`Record`], what one core tells the others about itself.
@@ -25,6 +26,7 @@
 
 extern crate alloc;
 
+pub mod answers;
 pub mod attack;
 pub mod board;
 pub mod cause;

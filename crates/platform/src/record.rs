@@ -12,6 +12,7 @@ use core::time::Duration;
 use nile_abi::{CoreId, CorePhase, Generation, Instant, KeepName, RoleSet};
 use nile_device::{Gate, LINES, Line, LineState};
 
+use crate::answers;
 use crate::board::Keep;
 use crate::{Cause, Load};
 
@@ -65,6 +66,10 @@ const MOST_POLICIES: usize = 16;
 /// has interrupted it.
 const LINE_STATES: usize = 192;
 const LINE_INTERRUPTS: usize = LINE_STATES + LINES;
+/// A word for each of its buckets: how long answers took.
+const ANSWERS: usize = 256;
+const _: () = assert!(LINE_INTERRUPTS + LINES <= ANSWERS);
+const _: () = assert!((ANSWERS + answers::BUCKETS) * 8 <= RECORD_BYTES);
 const IS_LINE: u64 = 1 << 63;
 const STORMS_SHIFT: u32 = 32;
 const GATE_SHIFT: u32 = 16;
@@ -487,6 +492,19 @@ impl<'a> Record<'a> {
     /// Counts one such time.
     pub fn count_stay(&self) {
         self.count(STAYS);
+    }
+
+    /// Counts a call of another core that this one has answered after so long.
+    pub fn count_answer(&self, took: Duration) {
+        self.count(ANSWERS + answers::bucket(took));
+    }
+
+    /// How many answers took less than how long, and no less than the time before: since the node
+    /// started, of all incarnations.
+    pub fn answers(&self) -> impl Iterator<Item = (Duration, u64)> {
+        let words = &self.words[ANSWERS..][..answers::BUCKETS];
+        let counts = words.iter().map(|word| word.load(Ordering::Relaxed));
+        counts.enumerate().map(|(bucket, count)| (answers::bound(bucket), count))
     }
 
     /// The keep that the core asks the management core for.

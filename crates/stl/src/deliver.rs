@@ -72,11 +72,15 @@ impl Stl {
             let full = CallError::new(Status::Busy, "the core serves as many calls as it can");
             return reply(&**host, made, Err(full));
         }
+        let begun = host.now();
         host.working_for(Some((made.by, made.id)));
         let dispatched = dispatch(&local);
         host.working_for(None);
         match dispatched {
-            Dispatched::Done(result) => reply(&**host, made, result),
+            Dispatched::Done(result) => {
+                reply(&**host, made, result);
+                host.answered(host.now().since(begun));
+            }
             Dispatched::Later(future) => {
                 let served = self.core.serving.run(host, (made.by, made.id), future);
                 let replier = host.clone();
@@ -84,6 +88,7 @@ impl Stl {
                 host.spawn(Box::pin(async move {
                     if let Some(result) = served.await {
                         reply(&*replier, made, result);
+                        replier.answered(replier.now().since(begun));
                     }
                 }));
                 host.act_as(before);

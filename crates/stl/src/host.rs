@@ -62,6 +62,10 @@ pub trait Host {
     /// be told [`Status::Panicked`] if the core's incarnation ends now.
     fn working_for(&self, call: Option<(CoreId, CallId)>);
 
+    /// A call of another core or node was answered, so long after this core had begun to look at
+    /// it.
+    fn answered(&self, _took: Duration) {}
+
     /// The number of the subject of this name, whom policies serve on this core: a service, or the
     /// core's package.
     fn subject(&self, _name: &str) -> Subject {

@@ -80,6 +80,10 @@ pub trait Node {
     /// What a core is doing, without disturbing it; `None` if there is no such core.
     fn state_of(&self, core: CoreId) -> Option<CoreState>;
 
+    /// How many calls of other cores the worker cores have answered since the node started, by how
+    /// long that took: less than each time, and no less than the one before.
+    fn answers(&self) -> Vec<(Duration, u64)>;
+
     /// What this core's timers do, and by when the next ones fire, at most so many.
     fn timers(&self, most: usize) -> TimerState;
 

@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::rc::Rc;
 use core::fmt;
+use core::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant, Status, Window};
 use nile_platform::Machine;
@@ -67,6 +68,11 @@ impl<M: Machine> Host for CoreHost<M> {
         let machine = &self.0.machine;
         let record = machine.board().record(machine.core());
         record.set_working_for(machine.generation(), call.map(|(core, call)| (core, call.0)));
+    }
+
+    fn answered(&self, took: Duration) {
+        let machine = &self.0.machine;
+        machine.board().record(machine.core()).count_answer(took);
     }
 
     fn subject(&self, name: &str) -> Subject {

@@ -12,7 +12,7 @@ use core::future::Future;
 use core::time::Duration;
 
 use nile_abi::{
-    CoreId, ImageRefused, Instant, KeepName, PageSize, PhysAddr, RoleSet, Status, VirtAddr,
+    CoreId, ImageRefused, Instant, KeepName, PageSize, PhysAddr, Role, RoleSet, Status, VirtAddr,
 };
 use nile_package::Image;
 use nile_platform::samples::Sample;
@@ -139,6 +139,21 @@ impl<M: Machine> Node for CoreHost<M> {
             idle,
             queues: Queue::ALL.map(|queue| (queue.name(), record.queue(queue))).into(),
         })
+    }
+
+    fn answers(&self) -> Vec<(Duration, u64)> {
+        let board = self.0.machine.board();
+        let mut all: Vec<(Duration, u64)> = Vec::new();
+        let records = board.core_ids().map(|core| board.record(core));
+        for record in records.filter(|it| it.roles().contains(Role::Worker)) {
+            for (at, (bound, count)) in record.answers().enumerate() {
+                match all.get_mut(at) {
+                    Some((_, sum)) => *sum += count,
+                    None => all.push((bound, count)),
+                }
+            }
+        }
+        all
     }
 
     fn timers(&self, most: usize) -> TimerState {
