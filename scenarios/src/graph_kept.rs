@@ -2,15 +2,18 @@
 //! midst of a record, and another one, or the same in its next life, opens it: all that was
 //! acknowledged is in, and what is said again counts once. With `look=1` the node's disk was
 //! written by an earlier life, whose power may have failed at any write: the graph is opened, or
-//! there is none, and when all is said again it is that of all events.
+//! there is none, and when all is said again it is that of all events. Then, unless
+//! `parts=1` says otherwise, the same of a graph that is divided among the workers, and the core that
+//! ends once has a part.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
+use alloc::format;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use nile_abi::Status;
-use nile_interfaces::graph::{Acknowledgement, EdgeEvent, GraphClient, RejectedEvent};
+use nile_abi::{NodeId, Status};
+use nile_interfaces::graph::{Acknowledgement, Division, EdgeEvent, GraphClient, RejectedEvent};
 use nile_kernel::Core;
 use nile_platform::Machine;
 use nile_services::cluster;
@@ -36,14 +39,19 @@ const RETRY: Duration = Duration::from_millis(5);
 pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     serve(core);
     let (ends, look) = (arguments.number("ends", 3), arguments.number("look", 0));
+    let parts = arguments.number("parts", 2) as u32;
     if conducts(core) {
         let core = core.clone();
         conduct(&core.clone(), "graph-kept", move |findings| async move {
-            let user = User { stl: core.stl(), findings };
-            let checked = match look {
+            let mut user = User { stl: core.stl(), findings, parts: 1 };
+            let mut checked = match look {
                 0 => user.check(ends).await,
                 _ => user.look(ends).await,
             };
+            if look == 0 && parts > 1 && checked.is_ok() {
+                user.parts = parts;
+                checked = user.check(ends.min(1)).await;
+            }
             if let Err(error) = checked {
                 user.findings.check(false, format_args!("{error}"));
             }
@@ -78,6 +86,7 @@ fn edges(events: &[EdgeEvent]) -> u64 {
 struct User {
     stl: Stl,
     findings: Findings,
+    parts: u32,
 }
 
 impl User {
@@ -96,9 +105,13 @@ impl User {
             for call in part.chunks(PART) {
                 let offer =
                     open.1.offer(NAME, SOURCE, 0, Acknowledgement::Kept, call.into()).await?;
-                // What came before its core ended is known, though nobody was told.
+                // What came before its core ended is known, though nobody was told; of a divided
+                // graph some of it.
                 let right = if call[0].sequence < next { (0, PART) } else { (PART, 0) };
                 let is_right = (offer.new, offer.known) == (right.0 as u64, right.1 as u64);
+                let is_first = life > 0 && call[0].sequence == part[0].sequence;
+                let is_some = self.parts > 1 && is_first && offer.new + offer.known == PART as u64;
+                let is_right = is_right || is_some;
                 self.findings.check(is_right, format_args!("{offer:?} and not {right:?}"));
             }
             if life == ends {
@@ -116,7 +129,8 @@ impl User {
         let rejects = open.1.rejects(NAME, 0).await?;
         self.findings.check(rejects.len() == 1, format_args!("{rejects:?} is rejected"));
         open.1.remove(NAME).await?;
-        let gone = open.1.open(NAME.into()).await.err().map(|it| it.status);
+        let first = if self.parts > 1 { format!("{NAME}/0") } else { NAME.into() };
+        let gone = open.1.open(first).await.err().map(|it| it.status);
         self.findings.check(gone == Some(Status::NotFound), format_args!("{gone:?}: removed"));
         Ok(())
     }
@@ -163,6 +177,9 @@ impl User {
         let none = || CallError::new(Status::NotFound, "no worker has the service");
         let (_, place) = *places.last().ok_or_else(none)?;
         let graph = GraphClient::at(&self.stl, place);
+        if self.parts > 1 {
+            return self.try_open_parts(&places, makes).await;
+        }
         match graph.open(NAME.into()).await {
             Err(error) if error.status == Status::NotFound && makes => {
                 graph.create(NAME.into(), ERROR, 1000, 1 << 16, 1).await?;
@@ -170,6 +187,37 @@ impl User {
             opened => drop(opened?),
         }
         Ok((place, graph))
+    }
+
+    /// A core that has a part, and all parts are open. Without one a core opens the first.
+    async fn try_open_parts(
+        &self,
+        places: &[(NodeId, Place)],
+        makes: bool,
+    ) -> CallResult<(Place, GraphClient)> {
+        let parts = self.parts;
+        let mut failed = CallError::new(Status::NotFound, "no core has a part");
+        for (_, place) in places.iter().rev() {
+            let graph = GraphClient::at(&self.stl, *place);
+            if graph.list("").await.is_ok_and(|it| it.is_empty()) {
+                continue;
+            }
+            match graph.open(NAME.into()).await {
+                Ok(_) => return Ok((*place, graph)),
+                Err(error) => failed = error,
+            }
+        }
+        if !makes {
+            let (_, place) = places[0];
+            GraphClient::at(&self.stl, place).open(format!("{NAME}/0")).await?;
+            return Err(failed);
+        }
+        for (part, (_, place)) in (0..parts).zip(places.iter().cycle()) {
+            let (name, division) = (format!("{NAME}/{part}"), Division { parts, number: 7 });
+            let graph = GraphClient::at(&self.stl, *place);
+            graph.create_part(name, ERROR, 1000, 1 << 16, 1, division).await?;
+        }
+        Err(failed)
     }
 
     async fn next(&self, graph: &GraphClient) -> CallResult<u64> {

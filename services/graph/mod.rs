@@ -22,7 +22,7 @@ use core::time::Duration;
 use nile_abi::{Instant, Status};
 use nile_bosml::Bytes;
 use nile_graph::{
-    Broken, Call, Event, Kept, MOST_REJECTS, Part, Placed, Reject, Settings, SourceState,
+    Broken, Call, Event, Kept, MOST_REJECTS, Part, Placed, Received, Reject, Settings, SourceState,
 };
 use nile_interfaces::graph::{
     Acknowledgement, ComponentEntry, Division, EdgeEvent, GraphClient, GraphKernel, GraphState,
@@ -103,6 +103,12 @@ impl GraphKernel for Graphs {
     }
 
     async fn open(&self, name: String) -> CallResult<GraphState> {
+        if let Ok(opened) = self.graph(&name)
+            && let Some(parts) = opened.parts_of(&name)
+        {
+            parts.find_all().await?;
+            return Ok(opened.whole_state(parts).await);
+        }
         let _turn = self.opening.take().await;
         let opened = self.graphs.borrow().get(&name).cloned();
         if let Some(opened) = opened.filter(|it| !it.is_gone()) {
@@ -169,12 +175,20 @@ impl GraphKernel for Graphs {
         self.give(&opened, call, acknowledgement).await
     }
 
-    fn letter(&self, name: &str, letter: Bytes<'_>) -> CallResult<()> {
+    fn letter(&self, name: &str, letter: Bytes<'_>) -> CallResult<u64> {
         let opened = self.graph(name)?;
         let received = opened.live().graph.receive(&letter.0);
-        received.map_err(|why| CallError::new(Status::Gone, format!("{name}: {why}")))?;
-        opened.sweep();
-        Ok(())
+        let is_none = |why| CallError::new(Status::Invalid, format!("{name}: {why}"));
+        match received.map_err(is_none)? {
+            Received::Taken { writer } => {
+                opened.sweep();
+                Ok(writer)
+            }
+            Received::Superseded => {
+                opened.is_elsewhere();
+                Err(no_graph(name))
+            }
+        }
     }
 
     async fn highest(
@@ -238,9 +252,9 @@ impl GraphKernel for Graphs {
 
     async fn settled(&self, name: &str) -> CallResult<GraphState> {
         let opened = self.graph(name)?;
+        opened.look().await?;
         if let Some(parts) = opened.parts_of(name) {
-            let settled = parts.ask_all(whole::settled).await;
-            settled.into_iter().collect::<CallResult<Vec<_>>>()?;
+            whole::all_settled(parts).await?;
         }
         opened.ranked(true).await;
         self.state(name).await

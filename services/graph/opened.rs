@@ -111,6 +111,10 @@ impl Opened {
             let letters = opened.clone();
             stl.host().spawn(Box::pin(async move { letters.send_letters(part).await }));
         }
+        if opened.parts.is_some() {
+            let reminded = opened.clone();
+            stl.host().spawn(Box::pin(async move { reminded.remind().await }));
+        }
         opened.sweep();
         opened
     }
@@ -336,12 +340,27 @@ impl Opened {
                 self.changes.notify();
                 self.stl.host().pause(AGAIN).await;
             }
-            _ => {
-                let name = &self.name;
-                self.stl.host().log(format_args!("the graph {name} was opened elsewhere"));
-                self.leave();
-            }
+            _ => self.is_elsewhere(),
         }
+    }
+
+    /// Looks whether this core still has the graph, as far as the keepers of names answer.
+    pub async fn look(&self) -> CallResult<()> {
+        if let Some(kept) = self.disks()
+            && let Err(Broken::Superseded) = kept.look().await
+        {
+            self.is_elsewhere();
+        }
+        if self.is_gone() { Err(no_graph(&self.name)) } else { Ok(()) }
+    }
+
+    /// Another core has opened the graph since this one did.
+    pub fn is_elsewhere(&self) {
+        let name = &self.name;
+        if !self.is_gone() {
+            self.stl.host().log(format_args!("the graph {name} was opened elsewhere"));
+        }
+        self.leave();
     }
 
     /// This core has the graph no more.
@@ -369,6 +388,7 @@ impl Opened {
         GraphState {
             name: self.name.clone(),
             parts: graph.settings().part.of,
+            life: graph.life(),
             publication: it.number,
             age_us: since(self.published.get()),
             watermark: it.watermark,

@@ -3,7 +3,7 @@
 
 use alloc::format;
 use alloc::rc::Rc;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::time::Duration;
@@ -11,7 +11,7 @@ use core::time::Duration;
 use nile_abi::Status;
 use nile_bosml::Bytes;
 use nile_graph::Part;
-use nile_interfaces::graph::GraphClient;
+use nile_interfaces::graph::{GraphClient, GraphState};
 use nile_stl::{CallError, CallResult, Place, Stl, all};
 use nile_sync::Lock;
 
@@ -24,6 +24,9 @@ const OPENING: Duration = Duration::from_secs(60);
 
 /// How long until a letter is sent again that has not come.
 const AGAIN: Duration = Duration::from_millis(250);
+
+/// How long until the others are written to again of which nothing comes.
+const REMIND: Duration = Duration::from_secs(2);
 
 /// The other parts of a graph.
 pub struct Parts {
@@ -102,29 +105,51 @@ impl Parts {
         if let Some(place) = known() {
             return Ok(place);
         }
-        let places: Vec<Place> =
-            cluster::places(&self.stl, "graph").await?.into_iter().map(|it| it.1).collect();
-        let has = |place: &Place| {
-            let client = GraphClient::at(&self.stl, *place);
-            async move { client.state(name).await.is_ok() }
-        };
-        let found = all(places.iter().map(has)).await;
-        let place = match places.iter().zip(found).find(|(_, has)| *has) {
-            Some((place, _)) => *place,
-            None => self.open(part, name, places).await?,
+        let (found, places) = self.look(part).await?;
+        let place = match found {
+            Some(place) => place,
+            None => self.open(name, places).await?,
         };
         self.places.borrow_mut()[part as usize] = Some(place);
         Ok(place)
     }
 
-    /// Opens a part on a core that has none of the others, if there is one.
-    async fn open(&self, part: u32, name: &str, mut places: Vec<Place>) -> CallResult<Place> {
-        let taken = self.places.borrow().clone();
-        let own = self.stl.host().core();
-        let is_taken = |it: &Place| taken.contains(&Some(*it)) || it.is_here() && it.core == own;
-        let turn = part as usize % places.len().max(1);
-        places.rotate_left(turn);
-        nile_order::sort_by_key(&mut places, is_taken);
+    /// Sees to it that all others are open somewhere.
+    pub async fn find_all(&self) -> CallResult<()> {
+        for part in self.others() {
+            self.place(part, &format!("{}/{part}", self.graph)).await?;
+        }
+        Ok(())
+    }
+
+    /// Where a part is, if anybody has it; else the cores that may open it, the best one first,
+    /// which is the same for whoever asks: those with the fewest parts of this graph.
+    async fn look(&self, part: u32) -> CallResult<(Option<Place>, Vec<Place>)> {
+        let places = cluster::places(&self.stl, "graph").await?;
+        let before = format!("{}/", self.graph);
+        let before = before.as_str();
+        let ask = |place: Place| {
+            let client = GraphClient::at(&self.stl, place);
+            async move { (place, parts_of(&client, before).await) }
+        };
+        let mut newest: Option<(u64, Place)> = None;
+        let mut free = Vec::new();
+        // One that does not answer can open nothing.
+        for (place, told) in all(places.iter().map(|it| ask(it.1))).await {
+            let Ok(told) = told else { continue };
+            if let Some(it) = told.iter().find(|it| it.name[before.len()..].parse() == Ok(part)) {
+                newest = newest.max(Some((it.life, place)));
+            }
+            free.push((told.len(), place));
+        }
+        let turn = part as usize % free.len().max(1);
+        free.rotate_left(turn);
+        nile_order::sort_by_key(&mut free, |it| it.0);
+        Ok((newest.map(|it| it.1), free.into_iter().map(|it| it.1).collect()))
+    }
+
+    /// Opens a part on the first core that can.
+    async fn open(&self, name: &str, places: Vec<Place>) -> CallResult<Place> {
         let stl = self.stl.with_patience(OPENING);
         let mut failed = CallError::new(Status::NotFound, format!("nobody has {name}"));
         for place in places {
@@ -137,7 +162,32 @@ impl Parts {
     }
 }
 
+/// The parts that a core has of a graph, whose names begin so.
+async fn parts_of(core: &GraphClient, before: &str) -> CallResult<Vec<GraphState>> {
+    let mut parts: Vec<GraphState> = Vec::new();
+    loop {
+        let after = parts.last().map_or(before, |it| it.name.as_str()).to_string();
+        let more = core.list(&after).await?;
+        let count = parts.len();
+        parts.extend(more.into_iter().take_while(|it| it.name.starts_with(before)));
+        if parts.len() == count {
+            return Ok(parts);
+        }
+    }
+}
+
 impl Opened {
+    /// Sees to it that a round goes on for which others have not written, as long as this core has
+    /// this part.
+    pub async fn remind(self: Rc<Self>) {
+        while !self.is_gone() {
+            self.changes.until(|| (!self.graph().rests() || self.is_gone()).then_some(())).await;
+            self.wait(REMIND).await;
+            self.live().graph.remind();
+            self.changes.notify();
+        }
+    }
+
     /// Sends the letters to another part, as long as this core has this one.
     pub async fn send_letters(self: Rc<Self>, to: u32) {
         let Some(parts) = self.parts() else { return };
@@ -152,7 +202,8 @@ impl Opened {
                 client.letter(name, Bytes::from(&bytes[..])).await
             };
             match parts.ask(to, send).await {
-                Ok(()) => self.live().graph.sent(to, number),
+                Ok(life) if life > self.graph().life() => self.is_elsewhere(),
+                Ok(_) => self.live().graph.sent(to, number),
                 Err(_) => self.wait(AGAIN).await,
             }
         }

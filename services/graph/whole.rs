@@ -24,6 +24,9 @@ const LOOK: Duration = Duration::from_millis(1);
 const LOOKS: usize = 2000;
 const ATTEMPTS: usize = 3;
 
+/// What makes one number of the openings of all parts.
+const LIVES: u64 = 0x9E37_79B9_7F4A_7C15;
+
 /// As long as somebody looks at all parts.
 struct Looking(Rc<Opened>);
 
@@ -159,8 +162,8 @@ impl Graphs {
             known: sum(|it| it.known),
             ahead: sum(|it| it.ahead),
             next: told.iter().map(|it| it.next).min().unwrap_or(0),
-            // Each only grows.
-            life: sum(|it| it.life),
+            // Another one if any is.
+            life: told.iter().fold(0, |all: u64, it| all.wrapping_mul(LIVES).wrapping_add(it.life)),
         })
     }
 }
@@ -201,8 +204,22 @@ pub async fn sources(
     Ok(own)
 }
 
+/// Waits until all other parts are settled. One whose core finds that it has it no more is looked
+/// for again.
+pub async fn all_settled(parts: &Parts) -> CallResult<()> {
+    let mut told = Ok(());
+    for _ in 0..ATTEMPTS {
+        told = parts.ask_all(settled).await.into_iter().try_for_each(|it| it.map(drop));
+        if told.as_ref().is_err_and(|it: &CallError| it.status == Status::NotFound) {
+            continue;
+        }
+        break;
+    }
+    told
+}
+
 /// Waits until a part is settled, for as long as whoever asks does.
-pub async fn settled(_: u32, part: GraphClient, name: &str) -> CallResult<GraphState> {
+async fn settled(_: u32, part: GraphClient, name: &str) -> CallResult<GraphState> {
     loop {
         match part.settled(name).await {
             Err(error) if error.status == Status::Timeout => {}

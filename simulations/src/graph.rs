@@ -1,10 +1,10 @@
 //! A graph whose events are acknowledged when they are in its log, while whoever has it and whoever
 //! feeds it is killed at any step: cores and nodes die in the midst of everything, others open the
-//! graph while somebody still has it, disks are full, and answers are lost. What was acknowledged
-//! is in whenever the graph is opened, nothing counts twice, and in the end the graph is that of
-//! all events, in whatever order they came. Some graphs are divided: then all of this is of each
-//! part, whose letters come late and twice, also to who has it no more; in the end all parts have
-//! one publication with all events.
+//! graph while somebody still has it, disks are full, those that keep the log are away, and answers
+//! are lost. What was acknowledged is in whenever the graph is opened, nothing counts twice, and in
+//! the end the graph is that of all events, in whatever order they came. Some graphs are divided:
+//! then all of this is of each part, whose letters come late and twice, also to who has it no more.
+//! When trouble is over, whoever has the graph publishes all events, without being opened anew.
 //!
 //! * `steps`: tasks that go on in any order, and end in the midst.
 //! * `shelf`: where it is kept.
@@ -21,7 +21,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use nile_graph::{Event, Kept, Part};
+use nile_graph::{Event, Kept, Part, Publication};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
@@ -55,6 +55,8 @@ struct Conduct {
     is_hasty: bool,
     /// The shelf does not look what a slot has been.
     overwrites: bool,
+    /// Who feeds does not look who has taken what it gave.
+    ignores_lives: bool,
 }
 
 /// What all take part in.
@@ -102,6 +104,26 @@ impl World {
             it.borrow().as_ref().is_some_and(|it| Rc::ptr_eq(it, kept))
         };
         self.parts[part].open.iter().any(is_it)
+    }
+
+    /// Who had a part open has lost it.
+    fn leave(&self, part: usize, kept: &Rc<Kept<Memory>>) {
+        let open = self.parts[part].open.iter();
+        let own = open.filter(|it| it.borrow().as_ref().is_some_and(|it| Rc::ptr_eq(it, kept)));
+        own.for_each(|it| drop(it.take()));
+    }
+
+    /// Whether whoever has the parts has published all events.
+    fn is_published(&self) -> bool {
+        let events: usize = self.events.iter().map(Vec::len).sum();
+        let life = |it: &Rc<Kept<Memory>>| it.live.borrow().graph.life();
+        let newest = |part: &PartWorld| {
+            part.open.iter().filter_map(|it| it.borrow().clone()).max_by_key(life)
+        };
+        let whole = |it: Rc<Kept<Memory>>| it.live.borrow().graph.whole();
+        let all: Option<Vec<Publication>> =
+            self.parts.iter().map(|it| newest(it).map(whole)).collect();
+        all.is_some_and(|all| all.iter().all(|it| *it == all[0] && it.events == events as u64))
     }
 
     fn below(&self, bound: u64) -> u64 {
@@ -196,6 +218,10 @@ fn simulate(seed: u64, conduct: Conduct) -> Outcome {
         step += 1;
         world.is_calm.set(step > TROUBLE);
         steps.step(&world);
+        if !world.is_calm.get() && world.below(4 * risk) == 0 {
+            let away = &world.parts[world.below(parts) as usize].stored.is_away;
+            away.set(!away.get());
+        }
         if !world.is_calm.get() && world.below(risk) == 0 {
             kills += 1;
             match world.below((hosts.len() + FEEDERS) as u64) as usize {
@@ -216,6 +242,16 @@ fn simulate(seed: u64, conduct: Conduct) -> Outcome {
     }
     if step == MOST_STEPS {
         world.breaks("events are never in, although nothing is wrong any more".into());
+    }
+    // Whoever has it then has all, also if others have had it.
+    world.is_calm.set(true);
+    step = 0;
+    while !world.is_published() && world.broken.borrow().is_none() && step < MOST_STEPS {
+        step += 1;
+        steps.step(&world);
+    }
+    if step == MOST_STEPS {
+        world.breaks("whoever has the graph in the end does not publish all events".into());
     }
     // Whoever had it is gone.
     steps.end();
@@ -288,7 +324,7 @@ fn settle(world: &World, all: &[Kept<Memory>]) -> bool {
     for (from, kept) in all.iter().enumerate() {
         is_more |= kept.live.borrow_mut().graph.step(0, 1000).is_some();
         for (to, other) in all.iter().enumerate().filter(|(to, _)| *to != from) {
-            is_more |= host::deliver(world, kept, to, other, false);
+            is_more |= host::deliver(world, kept, to, other, false).is_some();
         }
     }
     is_more

@@ -74,19 +74,21 @@ impl Cores {
     pub fn states(&mut self) -> Result<Vec<(Target, GraphState)>, Failure> {
         let mut states = Vec::new();
         self.is_part = !self.session.away().is_empty();
-        for core in self.all.clone() {
-            let list = async |it: GraphClient| {
-                let mut all: Vec<GraphState> = Vec::new();
-                loop {
-                    let after = all.last().map_or(String::new(), |it| it.name.clone());
-                    let more = it.list(&after).await?;
-                    if more.is_empty() {
-                        return Ok(all);
-                    }
-                    all.extend(more);
+        let list = async |it: GraphClient, ()| {
+            let mut all: Vec<GraphState> = Vec::new();
+            loop {
+                let after = all.last().map_or(String::new(), |it| it.name.clone());
+                let more = it.list(&after).await?;
+                if more.is_empty() {
+                    return Ok(all);
                 }
-            };
-            match self.try_ask(core, list)? {
+                all.extend(more);
+            }
+        };
+        let all = self.all.clone();
+        let told = self.try_all(all.iter().map(|core| (*core, ())), list)?;
+        for (core, told) in all.into_iter().zip(told) {
+            match told {
                 Ok(all) => states.extend(all.into_iter().map(|state| (core, state))),
                 Err(Refused::Elsewhere(_)) => {
                     self.is_part = true;
@@ -168,24 +170,24 @@ impl Cores {
     /// opens.
     pub fn named(&mut self, name: &str) -> Result<Target, Failure> {
         let parts = self.parts(name)?;
-        let mut first = None;
-        for part in &parts {
-            let core = self.opened(part)?;
-            first.get_or_insert(core);
-        }
-        let core = first.ok_or_else(|| none_named(name))?;
         let states = self.states()?;
-        let is_part = |it: &&(Target, GraphState)| graph_of(&it.1.name) == name;
-        let all = states.iter().find(is_part).map_or(1, |it| it.1.parts as usize);
-        match parts.len() < all {
-            true => {
-                let missing = all - parts.len();
-                Err(Failure::failed(format!(
-                    "{missing} of the {all} parts of {name} are gone, or do not answer"
-                )))
-            }
-            false => Ok(core),
+        let is_open = |part: &&String| states.iter().any(|it| it.1.name == **part);
+        let open = parts.iter().filter(is_open).count();
+        let first = parts.iter().find(is_open).or(parts.first());
+        let first = first.ok_or_else(|| none_named(name))?.clone();
+        let core = self.opened(&first)?;
+        let all = self.ask(core, async |it| it.state(&first).await)?.parts as usize;
+        if parts.len() < all {
+            let missing = all - parts.len();
+            return Err(Failure::failed(format!(
+                "{missing} of the {all} parts of {name} are gone, or do not answer"
+            )));
         }
+        if open < all && all > 1 {
+            // Who has a part knows best who opens the others: all of them look in the same way.
+            self.open_at(core, name)?;
+        }
+        Ok(core)
     }
 
     /// What there is of a graph: its own name, or those of its parts, open or kept.
@@ -204,15 +206,20 @@ impl Cores {
     /// The core that has a graph or a part of one. If none does, one opens it.
     pub fn opened(&mut self, name: &str) -> Result<Target, Failure> {
         let states = self.states()?;
-        if let Some((core, _)) = states.iter().find(|(_, it)| it.name == name) {
+        let named = states.iter().filter(|(_, it)| it.name == name);
+        if let Some((core, _)) = named.max_by_key(|(_, it)| it.life) {
             return Ok(*core);
         }
         let core = self.free(None)?;
+        self.open_at(core, name).map(|()| core)
+    }
+
+    fn open_at(&mut self, core: Target, name: &str) -> Result<(), Failure> {
         let patience = std::mem::replace(&mut self.session.patience, OPENING);
         // If others open it at this moment, they have it then: that is not to be said again.
         let opened = self.try_ask(core, async |it| it.open(name.into()).await);
         self.session.patience = patience;
-        opened?.map(|_| core).map_err(Refused::into_failure)
+        opened?.map(drop).map_err(Refused::into_failure)
     }
 
     /// Asks a core, and again while the way to it is full: of what others feed, as a rule.

@@ -47,7 +47,7 @@ fn joined(places: &[Target]) -> String {
 /// Shows the highest ranks.
 pub fn top(
     cores: &mut Cores,
-    core: Target,
+    mut core: Target,
     name: &str,
     number: u32,
     is_settled: bool,
@@ -62,7 +62,15 @@ pub fn top(
             };
             Ok((state, it.top(name, number).await?))
         };
-        let (state, ranks) = cores.ask(core, look)?;
+        let told = match cores.ask(core, look) {
+            // It has found that another has it by now.
+            Err(Failure::Request(_)) => {
+                core = cores.named(name)?;
+                cores.ask(core, look)
+            }
+            told => told,
+        };
+        let (state, ranks) = told?;
         if query.json {
             let ranks: Vec<Value> = ranks.iter().map(ranked).collect();
             json_line(&json!({ "graph": document(core, &state), "top": ranks }))?;

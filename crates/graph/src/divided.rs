@@ -30,25 +30,29 @@ mod tests;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::bytes::Read;
+use crate::bytes::{Damaged, Read};
 use crate::edges::Vertex;
 use crate::exchange::{Exchange, Phase};
 use crate::graph::{Graph, MOST_ALIKE, Publication};
-use crate::letter::Summary;
+use crate::letter::{Received, Summary};
 use crate::ranks::Swept;
 
 impl Graph {
-    /// From now on the graph is the part of a larger one that its settings say: the `life`th of
-    /// this part, of the graph of this number.
+    /// From now on the graph has the number of this opening, which is higher than those of all
+    /// before, and is the part of a larger one that its settings say, of the graph of this number.
     pub fn join(&mut self, graph: u64, life: u64) {
+        self.life = life;
         if self.settings.part.is_divided() {
-            self.exchange = Some(Exchange::new(self.settings.part, graph, life));
+            let mut exchange = Exchange::new(self.settings.part, graph, life);
+            // Also if it has no events of its own: others do not begin before they hear of it.
+            exchange.own.is_new = self.sources.numbers().next().is_some();
+            self.exchange = Some(exchange);
         }
     }
 
-    /// How often this part has been opened; 0 of a graph that is not divided.
+    /// The number of this opening of the graph, or of this part of it.
     pub fn life(&self) -> u64 {
-        self.exchange.as_ref().map_or(0, Exchange::life)
+        self.life
     }
 
     /// The next letter to another part, and its number. It stays until it is [sent](Graph::sent).
@@ -63,16 +67,26 @@ impl Graph {
         }
     }
 
-    /// A letter of another part has come. One that comes twice is taken once. Fails if it is none,
-    /// or if this part has been opened elsewhere since.
-    pub fn receive(&mut self, letter: &[u8]) -> Read<()> {
-        let Some(exchange) = &mut self.exchange else { return Ok(()) };
-        if exchange.receive(letter)? {
+    /// A letter of another part has come. One that comes twice is taken once. Fails if it is none.
+    pub fn receive(&mut self, letter: &[u8]) -> Read<Received> {
+        let Some(exchange) = &mut self.exchange else {
+            return Err(Damaged("the graph has no other parts"));
+        };
+        let (received, begins_anew) = exchange.receive(letter)?;
+        if begins_anew {
             self.changed = (0..self.edges.vertices() as Vertex).collect();
             self.ranks.begin_anew();
             (self.is_sweeping, self.is_holding) = (false, false);
         }
-        Ok(())
+        Ok(received)
+    }
+
+    /// To be called now and then while this part does not [rest](Graph::rests): if it waits for
+    /// others and nothing comes, they are written to again.
+    pub fn remind(&mut self) {
+        if let Some(exchange) = &mut self.exchange {
+            exchange.remind();
+        }
     }
 
     /// What is known of all parts together.

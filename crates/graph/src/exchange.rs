@@ -6,10 +6,10 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::bytes::{Damaged, Read};
+use crate::bytes::Read;
 use crate::edges::Vertex;
 use crate::graph::Publication;
-use crate::letter::{Kind, Letter, MOST_ITEMS, Summary};
+use crate::letter::{Kind, Letter, MOST_ITEMS, Received, Summary};
 use crate::part::Part;
 
 /// No share has been told.
@@ -42,6 +42,8 @@ struct Other {
     /// Letters to it, each with a number that no other of this part has.
     outbox: VecDeque<(u64, Vec<u8>)>,
     written: u64,
+    /// The last one that came there, if it is of this round.
+    last: Option<Vec<u8>>,
     inbox: VecDeque<Letter>,
     come: u64,
     /// By own vertices.
@@ -56,6 +58,7 @@ impl Other {
         Other {
             outbox: VecDeque::new(),
             written: 0,
+            last: None,
             inbox: VecDeque::new(),
             come: 0,
             ties: Vec::new(),
@@ -76,6 +79,9 @@ pub struct Exchange {
     pub phase: Phase,
     others: Vec<Other>,
     posted: u64,
+    /// How many letters had come when this part was [reminded](Exchange::remind) last, and whether
+    /// it was waiting for more.
+    reminded: (u64, bool),
     /// What this part says of itself next.
     pub own: Summary,
     /// Who looks at all parts, so that no round may begin.
@@ -97,6 +103,7 @@ impl Exchange {
             phase: Phase::Rests,
             others: (0..part.of).map(|_| Other::new()).collect(),
             posted: 0,
+            reminded: (0, false),
             own: Summary::default(),
             lookers: 0,
             whole: Publication::default(),
@@ -104,7 +111,7 @@ impl Exchange {
     }
 
     /// How often this part has been opened.
-    pub fn life(&self) -> u64 {
+    fn life(&self) -> u64 {
         self.lives[self.part.number as usize]
     }
 
@@ -113,15 +120,16 @@ impl Exchange {
         (0..self.part.of as usize).filter(move |it| *it != own)
     }
 
-    /// A letter has come. Whether all begin anew, since parts were opened anew. Fails if the bytes
-    /// are none, or if this part itself was.
-    pub fn receive(&mut self, bytes: &[u8]) -> Read<bool> {
+    /// A letter has come: what it tells, and whether all begin anew, since parts were opened anew.
+    /// Fails if the bytes are none.
+    pub fn receive(&mut self, bytes: &[u8]) -> Read<(Received, bool)> {
         let letter = Letter::decode(self.part, bytes)?;
         if letter.graph != self.graph {
-            return Ok(false);
+            // Nobody waits for it.
+            return Ok((Received::Taken { writer: 0 }, false));
         }
         if letter.lives[self.part.number as usize] > self.life() {
-            return Err(Damaged("the part has been opened elsewhere"));
+            return Ok((Received::Superseded, false));
         }
         let latest = self.lives.iter().zip(&letter.lives).map(|(own, its)| *own.max(its));
         let latest: Vec<u64> = latest.collect();
@@ -130,12 +138,13 @@ impl Exchange {
             self.begin_anew(latest);
         }
         // One that is of before is not wanted any more; its writer is told of the news.
+        let writer = self.lives[letter.from as usize];
         let other = &mut self.others[letter.from as usize];
         if letter.lives == self.lives && letter.number == other.come {
             other.come += 1;
             other.inbox.push_back(letter);
         }
-        Ok(is_new)
+        Ok((Received::Taken { writer }, is_new))
     }
 
     fn begin_anew(&mut self, lives: Vec<u64>) {
@@ -155,8 +164,26 @@ impl Exchange {
     pub fn sent(&mut self, to: u32, number: u64) {
         let outbox = &mut self.others[to as usize].outbox;
         if outbox.front().is_some_and(|it| it.0 == number) {
-            outbox.pop_front();
+            let last = outbox.pop_front().map(|it| it.1);
+            self.others[to as usize].last = last;
         }
+    }
+
+    /// Some time has passed. If nothing has come meanwhile that this part waits for, others may not
+    /// know of it: the letter that came last to each may have come to one that had lost its part,
+    /// or was about to end. It is sent again, and who has the part learns by it what is new.
+    pub fn remind(&mut self) {
+        let come =
+            self.others.iter().map(|it| it.come).sum::<u64>() + self.lives.iter().sum::<u64>();
+        let waits = matches!(self.phase, Phase::Counts | Phase::Shares);
+        if self.reminded == (come, true) && waits {
+            for other in &mut self.others {
+                let last = other.last.clone().filter(|_| other.outbox.is_empty());
+                other.outbox.extend(last.map(|it| (self.posted, it)));
+                self.posted += 1;
+            }
+        }
+        self.reminded = (come, waits);
     }
 
     /// Tells another part all of this.

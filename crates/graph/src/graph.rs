@@ -109,6 +109,8 @@ pub struct Graph {
     /// What the sweep has, and what is published.
     pub(crate) coming: Publication,
     pub(crate) published: Publication,
+    /// The number of this opening.
+    pub(crate) life: u64,
     /// With the other parts, if there are any.
     pub(crate) exchange: Option<Exchange>,
     /// Events that were taken, and those of them that were lost.
@@ -139,6 +141,7 @@ impl Graph {
             alike: 0,
             coming: Publication::default(),
             published: Publication::default(),
+            life: 0,
             exchange: None,
             taken: 0,
             refused: 0,

@@ -303,6 +303,20 @@ impl<S: Shelf> Journal<S> {
         self.generation.get() + self.next.get() + 1
     }
 
+    /// Looks whether somebody else has opened the graph since; only while no record is put.
+    pub async fn look(&self) -> Result<(), Broken<S::Error>> {
+        let (number, generation) = (self.next.get(), self.generation.get());
+        let stamp = self.stamps.borrow()[place(number)];
+        let next = self.shelf.look(slot(number)).await.map_err(Broken::Shelf)?;
+        let base = self.shelf.look(Slot::Generation).await.map_err(Broken::Shelf)?;
+        let is_same = (self.next.get(), self.generation.get()) == (number, generation);
+        let is_base = base.stamp == generation || self.is_replaced.get() || !is_same;
+        match is_base && (stamp.is_none_or(|it| it == next.stamp) || !is_same) {
+            true => Ok(()),
+            false => Err(Broken::Superseded),
+        }
+    }
+
     /// How many records there are since the generation.
     pub fn records(&self) -> u64 {
         self.next.get() - self.keeping.get().cut

@@ -56,6 +56,19 @@ impl<S: Shelf> Kept<S> {
         Ok(true)
     }
 
+    /// Looks whether the graph is still this one's; superseded if another has opened it. Whoever
+    /// puts a record finds that out, too.
+    pub async fn look(&self) -> Result<(), Broken<S::Error>> {
+        if self.live.borrow().is_putting() {
+            return Ok(());
+        }
+        match self.journal.look().await {
+            // It may be this one's record that was seen.
+            Err(Broken::Superseded) if self.live.borrow().is_putting() => Ok(()),
+            looked => looked,
+        }
+    }
+
     /// Whether the log is so long that a generation should begin.
     pub fn wants_generation(&self) -> bool {
         let live = self.live.borrow();

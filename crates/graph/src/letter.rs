@@ -20,6 +20,19 @@ pub enum Kind {
     Shares,
 }
 
+/// What has become of a letter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Received {
+    /// It came to where it was to. Of its writer this opening is the last that is known there: one
+    /// that was opened before has lost its part to another.
+    Taken {
+        /// The number of the opening.
+        writer: u64,
+    },
+    /// Who got it has lost its part to another that has opened it since.
+    Superseded,
+}
+
 /// What a part says of itself in a round.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Summary {

@@ -46,6 +46,7 @@ pub use event::{Event, Stamp};
 pub use graph::{Graph, Offered, Placed, Publication, Settings};
 pub use journal::{Broken, Held, Put, Shelf, Slot};
 pub use kept::Kept;
+pub use letter::Received;
 pub use live::{Live, MOST_REJECTS};
 pub use part::{Part, merged};
 pub use ranks::ONE;

@@ -71,6 +71,11 @@ impl Live {
         !self.waiting.is_empty()
     }
 
+    /// Whether a record is under way to the log.
+    pub fn is_putting(&self) -> bool {
+        self.under_way > 0
+    }
+
     /// What has been taken so far is kept when the log has come to this mark.
     pub fn taken(&self) -> u64 {
         self.taken

@@ -64,8 +64,8 @@ pub struct OfferedEvents {
     pub ahead: u64,
     /// The first event of the source that is missing.
     pub next: u64,
-    /// Which opening of the graph has taken them, if it is divided: what an earlier one took and
-    /// did not keep is lost.
+    /// Which opening of the graph, of all its parts, has taken them: what another one took and did
+    /// not keep is lost.
     pub life: u64,
 }
 
@@ -103,6 +103,9 @@ pub struct GraphState {
     pub name: String,
     /// How many parts the graph has; 1 if it is not divided.
     pub parts: u32,
+    /// The number of its opening. Of two cores that have a graph of this name the one with the
+    /// higher number has it, and the other will find that out.
+    pub life: u64,
     /// Which publication it is; 0 if there is none yet.
     pub publication: u64,
     /// How old it is, in microseconds.
@@ -207,8 +210,8 @@ pub trait Graph {
     ) -> CallResult<()>;
 
     /// Opens a graph that is kept, or a part of one: reads its generation and its log. Whoever has
-    /// it open finds out before it says of anything more that it is kept. `not_found`: none of this
-    /// name is kept.
+    /// it open finds out before it says of anything more that it is kept. If this core has a part of
+    /// the graph, all others are seen to that nobody has. `not_found`: none of this name is kept.
     #[stl_k(reply = "state", allow(operator, peer))]
     async fn open(&self, #[range(1..=68)] name: String) -> CallResult<GraphState>;
 
@@ -247,9 +250,10 @@ pub trait Graph {
         covers: Vec<SequenceRun>,
     ) -> CallResult<OfferedEvents>;
 
-    /// A letter of another part of the graph.
-    #[stl_k(allow(peer))]
-    fn letter(&self, name: &str, #[range(0..=49152)] letter: Bytes<'_>) -> CallResult<()>;
+    /// A letter of another part of the graph. Gives the last opening of the writer's part that is
+    /// known here: a writer that was opened before has the part no more.
+    #[stl_k(reply = "life", allow(peer))]
+    fn letter(&self, name: &str, #[range(0..=49152)] letter: Bytes<'_>) -> CallResult<u64>;
 
     /// The vertices of a part with the highest values, at this publication. `busy`: it has another.
     #[stl_k(reply = "values", allow(peer))]
@@ -274,7 +278,8 @@ pub trait Graph {
     async fn state(&self, name: &str) -> CallResult<GraphState>;
 
     /// The same when all events are in that had come before the call, and ranks are as good as they
-    /// are to be, or as rounding lets them be.
+    /// are to be, or as rounding lets them be. Of a graph that is kept this core looks first whether
+    /// it still has it; `not_found` if another has opened it since.
     #[stl_k(reply = "state", allow(package, operator, peer))]
     async fn settled(&self, name: &str) -> CallResult<GraphState>;
 

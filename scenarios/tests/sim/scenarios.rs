@@ -350,7 +350,7 @@ fn what_a_graph_has_acknowledged_is_in_whenever_its_core_ends() {
     for write in (1..200).step_by(9) {
         let cut = DiskFaults { cut_at_write: Some(write), ..DiskFaults::default() };
         let first = with_datasets(write, 3, cut);
-        let finished = run(&first, POOL, "graph-kept ends=1").expect("it ends");
+        let finished = run(&first, POOL, "graph-kept ends=1 parts=1").expect("it ends");
         failed += u32::from(finished.power_failed);
         let mut second = with_datasets(write, 3, DiskFaults::default());
         second.disks[0].contents = finished.disks[0].clone();

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use nile_graph::{Broken, Kept, ONE, Part, Settings};
+use nile_graph::{Broken, Kept, ONE, Part, Received, Settings};
 
 use super::World;
 use super::shelf::Memory;
@@ -46,8 +46,8 @@ pub async fn run(world: Rc<World>, part: usize, host: usize) {
     }
 }
 
-async fn log(world: &World, part: usize, kept: &Kept<Memory>) {
-    loop {
+async fn log(world: &World, part: usize, kept: &Rc<Kept<Memory>>) {
+    while world.has(part, kept) {
         pause().await;
         let sweep = world.below(3) as usize;
         let _ = kept.live.borrow_mut().graph.step(0, 1 + sweep * 9);
@@ -55,7 +55,23 @@ async fn log(world: &World, part: usize, kept: &Kept<Memory>) {
         if to != part
             && let Some(other) = world.open(to)
         {
-            deliver(world, kept, to, &other, world.below(4) == 0);
+            match deliver(world, kept, to, &other, world.below(4) == 0) {
+                Some(Received::Superseded) => world.leave(to, &other),
+                Some(Received::Taken { writer }) if writer > kept.live.borrow().graph.life() => {
+                    return;
+                }
+                _ => {}
+            }
+        }
+        // As when time passes.
+        if world.below(60) == 0 {
+            kept.live.borrow_mut().graph.remind();
+        }
+        // As somebody asks it who wants to know all that is kept.
+        if world.below(50) == 0
+            && let Err(Broken::Superseded) = kept.look().await
+        {
+            return;
         }
         if let Err(Broken::Superseded | Broken::Damaged(_)) = kept.commit().await {
             return;
@@ -63,24 +79,27 @@ async fn log(world: &World, part: usize, kept: &Kept<Memory>) {
     }
 }
 
-/// The first letter of a part to another comes to who has that, perhaps once more later. Whether
-/// there was one.
+/// The first letter of a part to another comes to who has that, perhaps once more later. What came
+/// of it, if there was one.
 pub fn deliver(
     world: &World,
     from: &Kept<Memory>,
     to: usize,
     other: &Kept<Memory>,
     is_again: bool,
-) -> bool {
+) -> Option<Received> {
     let letter = from.live.borrow().graph.letter(to as u32).map(|it| (it.0, it.1.to_vec()));
-    let Some((number, bytes)) = letter else { return false };
+    let (number, bytes) = letter?;
     world.letters.set(world.letters.get() + 1);
-    // Who had the part takes nothing any more.
-    let is_taken = other.live.borrow_mut().graph.receive(&bytes).is_ok();
-    if is_taken && !is_again {
-        from.live.borrow_mut().graph.sent(to as u32, number);
+    let received = other.live.borrow_mut().graph.receive(&bytes);
+    match received {
+        Ok(Received::Taken { .. }) if !is_again => {
+            from.live.borrow_mut().graph.sent(to as u32, number);
+        }
+        Ok(_) => {}
+        Err(damaged) => world.breaks(format!("damaged: {damaged}")),
     }
-    true
+    received.ok()
 }
 
 async fn save(world: &World, kept: &Kept<Memory>) {

@@ -18,6 +18,8 @@ type Content = (u64, Option<Vec<u8>>);
 pub struct Stored {
     slots: RefCell<BTreeMap<Slot, Content>>,
     pub puts: Cell<u64>,
+    /// Those who keep it are away.
+    pub is_away: Cell<bool>,
 }
 
 /// The way of one host to it.
@@ -42,9 +44,13 @@ impl Memory {
         }
     }
 
-    /// One in so many, in times of trouble.
+    /// One in so many, in times of trouble, and all while who keeps it is away.
     fn fails(&self, of: u64) -> bool {
-        !self.world.is_calm.get() && self.world.below(of) == 0
+        self.is_away() || !self.world.is_calm.get() && self.world.below(of) == 0
+    }
+
+    fn is_away(&self) -> bool {
+        !self.world.is_calm.get() && self.stored().is_away.get()
     }
 
     async fn change(&self, slot: Slot, stamp: u64, to: Option<Vec<u8>>) -> Result<Put, ()> {
@@ -67,7 +73,7 @@ impl Memory {
             }
         };
         self.pauses().await;
-        Ok(if is_lost { Put::Unknown } else { put })
+        Ok(if is_lost || self.is_away() { Put::Unknown } else { put })
     }
 }
 

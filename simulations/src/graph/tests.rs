@@ -20,7 +20,12 @@ fn what_is_acknowledged_is_in_once_and_for_ever() {
 #[test]
 fn every_wrong_is_found() {
     let honest = Conduct::default();
-    for conduct in [Conduct { is_hasty: true, ..honest }, Conduct { overwrites: true, ..honest }] {
+    let wrongs = [
+        Conduct { is_hasty: true, ..honest },
+        Conduct { overwrites: true, ..honest },
+        Conduct { ignores_lives: true, ..honest },
+    ];
+    for conduct in wrongs {
         let is_lost = |seed| {
             let broken = simulate(seed, conduct).broken;
             broken.is_some_and(|why| why.contains("is lost"))

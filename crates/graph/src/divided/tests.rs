@@ -337,6 +337,65 @@ fn a_part_that_was_opened_elsewhere_takes_no_letters() {
     world.say(1, &[Event { sequence: 1, time: 1, from: 2, to: 3, removes: false }]);
     world.step(0, 1);
     let letter = world.parts[0].letter(1).expect("it has news").1;
-    assert!(old.receive(letter).is_err() && old.receive(&[9, 9]).is_err());
-    assert!(old.letter(0).is_none());
+    assert_eq!(old.receive(letter), Ok(Received::Superseded));
+    assert!(old.receive(&[9, 9]).is_err() && old.letter(0).is_none());
+}
+
+#[test]
+fn a_part_without_events_that_is_opened_anew_has_the_publication_of_all() {
+    let mut world = World::new(2, SETTINGS);
+    let edge = Event { sequence: 0, time: 1, from: 4, to: 4, removes: false };
+    world.say(1, &[edge]);
+    world.settle();
+    let other = 1 - world.parts[0].settings.part.owner(4) as usize;
+    world.open(other);
+    world.settle();
+    let [one, all] = [0, 1].map(|it| world.parts[it].whole());
+    assert_eq!((one, all.events, all.edges), (all, 1, 1));
+}
+
+#[test]
+fn parts_whose_letters_came_to_others_before_go_on() {
+    let mut world = World::new(2, SETTINGS);
+    let edge = |it: u64| Event { sequence: it, time: 1, from: it, to: it + 1, removes: false };
+    world.say(1, &(0..9).map(edge).collect::<Vec<_>>());
+    // Each writes to one that has lost its part to the other.
+    for (from, to) in [(0, 1), (1, 0)] {
+        while world.parts[from].letter(to as u32).is_none() {
+            assert!(world.step(from, 1));
+        }
+        let lost = Graph::new(world.parts[to].settings());
+        let last = core::mem::replace(&mut world.parts[to], lost);
+        world.parts[to].join(GRAPH, 1);
+        assert!(world.deliver(from, to, false));
+        world.parts[to] = last;
+        world.lives[to] += 1;
+        world.parts[to].exchange.as_mut().unwrap().own.is_new = true;
+    }
+    world.settle();
+    assert!(world.parts.iter().all(|it| it.whole().number == 0 && !it.rests()));
+    for _ in 0..2 {
+        world.parts.iter_mut().for_each(Graph::remind);
+        world.settle();
+    }
+    assert!(world.parts.iter().all(|it| it.whole().events == 9 && it.rests()));
+}
+
+#[test]
+fn a_part_that_was_opened_elsewhere_is_told_so_when_it_writes() {
+    let mut world = World::new(2, SETTINGS);
+    let edge = |it: u64| Event { sequence: it, time: 1, from: it, to: it + 1, removes: false };
+    world.say(1, &(0..9).map(edge).collect::<Vec<_>>());
+    let mut old = Graph::new(world.parts[1].settings());
+    old.join(GRAPH, 1);
+    old.offer(0, &mut world.logs[1][0].clone());
+    while old.letter(0).is_none() {
+        assert!(old.step(0, 1).is_some());
+    }
+    let letter = old.letter(0).unwrap().1.to_vec();
+    assert_eq!(world.parts[0].receive(&letter), Ok(Received::Taken { writer: old.life() }));
+    world.open(1);
+    world.settle();
+    let told = world.parts[0].receive(&letter);
+    assert_eq!(told, Ok(Received::Taken { writer: 2 }), "another has it");
 }
