@@ -3,7 +3,8 @@
 //! * [`args`]: what can be said; [`ledger`]: the ledger's file; [`carry`]: what a command does on a
 //!   hosted machine; [`cores`], [`memory`] and [`disks`]: what a domain uses there; [`pc`]: what a
 //!   command does on a PC; `show`: what is said of domains; `attack`: what a guard is for;
-//!   [`elastic`]: cores that go to a domain and back by what it has to do.
+//!   [`elastic`]: cores that go to a domain and back by what it has to do; [`usage`]: what domains
+//!   have had and done.
 
 pub mod args;
 pub mod attack;
@@ -15,6 +16,7 @@ pub mod ledger;
 pub mod memory;
 pub mod pc;
 mod show;
+mod usage;
 
 use std::fs;
 
@@ -93,6 +95,8 @@ pub fn run(options: &Domain) -> Result<(), Failure> {
             said(options, &json!({ "destroyed": name.as_str() }), &format!("destroyed: {name}"))
         }
         DomainAction::Restart { name, force, options } => restart(*name, *force, options),
+        DomainAction::Account(options) => usage::account(options),
+        DomainAction::Top(options) => usage::top(options),
         DomainAction::Policy { policy: Policy::Elastic(options) } => elastic::run(options),
         DomainAction::Attack(options) => attack::run(options),
         DomainAction::Logs { name, lines, follow, query } => {

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::time::Duration;
 
-use nile_abi::Status;
+use nile_abi::{Instant, Status};
 use nile_domain::{
     Command, Create, Domain, DomainId, Holding, Ledger, Limits, Name, Phase, Refused, Resize,
 };
@@ -104,7 +104,7 @@ impl DomainService {
         self.with(|running| {
             let gone = || CallError::new(Status::NotFound, "the domain has just gone");
             let domain = running.supervisor.ledger().named(name).ok_or_else(gone)?;
-            Ok(entry(running, &domain))
+            Ok(entry(running, self.stl.host().now(), &domain))
         })
     }
 
@@ -134,8 +134,9 @@ impl DomainsKernel for DomainService {
         self.with(|running| {
             let ledger = running.supervisor.ledger();
             let domains: Vec<Domain> = ledger.domains().collect();
+            let now = self.stl.host().now();
             Ok(DomainsOfMachine {
-                domains: domains.iter().map(|it| entry(running, it)).collect(),
+                domains: domains.iter().map(|it| entry(running, now, it)).collect(),
                 free_cores: ledger.cores_with(|it| it.phase == Phase::Free),
                 free_units: ledger.units_with(|it| it.phase == Phase::Free),
                 free_disks: disks(ledger, |it| it.phase == Phase::Free),
@@ -160,6 +161,9 @@ impl DomainsKernel for DomainService {
                 most_units: wanted.most_units,
                 priority: wanted.priority,
                 last_words: String::new(),
+                age_us: 0,
+                core_us: 0,
+                unit_us: 0,
             })
         })
     }
@@ -223,9 +227,10 @@ fn refused(why: Refused) -> CallError {
     CallError::new(Status::Invalid, why.to_string())
 }
 
-fn entry(running: &Running, domain: &Domain) -> DomainEntry {
+fn entry(running: &Running, now: Instant, domain: &Domain) -> DomainEntry {
     let Domain { id, state, limits, name } = *domain;
     let ledger = running.supervisor.ledger();
+    let account = ledger.account(id.slot, now);
     DomainEntry {
         name: name.to_string(),
         place: id.slot,
@@ -239,5 +244,8 @@ fn entry(running: &Running, domain: &Domain) -> DomainEntry {
         most_units: limits.units.1,
         priority: limits.priority,
         last_words: running.last_words(id.slot).into(),
+        age_us: account.age.as_micros() as u64,
+        core_us: account.core_micros,
+        unit_us: account.unit_micros,
     }
 }

@@ -125,6 +125,10 @@ pub enum DomainAction {
         #[command(flatten)]
         options: Options,
     },
+    /// Show what domains have had and done since they were made.
+    Account(AccountOptions),
+    /// Show how busy domains are, and how quick, again and again until Ctrl-C.
+    Top(TopOptions),
     /// Have cores go to a domain and back by what it has to do, until Ctrl-C.
     Policy {
         #[command(subcommand)]
@@ -146,6 +150,26 @@ pub enum DomainAction {
         #[command(flatten)]
         query: Query,
     },
+}
+
+#[derive(Args)]
+pub struct AccountOptions {
+    /// This one alone.
+    pub name: Option<Name>,
+    #[command(flatten)]
+    pub options: Options,
+}
+
+#[derive(Args)]
+pub struct TopOptions {
+    /// How often: 10ms to 60s.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = window)]
+    pub period: Duration,
+    /// So many times, and not until Ctrl-C.
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    pub times: Option<u32>,
+    #[command(flatten)]
+    pub options: Options,
 }
 
 #[derive(Subcommand)]

@@ -380,7 +380,7 @@ pub fn tell_end(folder: &Folder, record: &Record, node: u32) {
 }
 
 /// The moment, the same for all commands: when what is lent is due stands in the ledger.
-fn now() -> Moment {
+pub fn now() -> Moment {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Moment::from_nanos(since.as_nanos() as u64)
 }

@@ -5,23 +5,15 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use nile_abi::NodeId;
 use nile_domain::{Elastic, Name, Step};
-use nile_interfaces::core_manager::{
-    Answers, CoreManagerClient, CorePhase as Phase, CoreRole, CoreRoles,
-};
 use serde_json::{Value, json};
 
 use super::args::{By, Change, ElasticOptions, Threshold};
+use super::usage::{PATIENCE, START, Sample, load, look, percentile};
 use super::{carry, change_cores, cores_of};
-use crate::cluster::anew;
 use crate::cluster::folder::{Folder, Record};
 use crate::cluster::session::Session;
 use crate::failure::Failure;
-
-/// How long the domain's node may take to be heard at the start, and to answer later.
-const START: Duration = Duration::from_secs(5);
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What was measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,13 +24,6 @@ enum Measured {
     Busy(u64),
     /// There was nothing to measure.
     Nothing,
-}
-
-/// What a domain had done when it was looked at.
-#[derive(Default)]
-struct Sample {
-    answers: Vec<Answers>,
-    cores: Vec<CoreRoles>,
 }
 
 /// Follows a domain until its span is over, or until Ctrl-C.
@@ -121,54 +106,12 @@ fn record_is_there(folder: &Folder, name: Name) -> Result<(), Failure> {
     record.domain(name.as_str()).map(drop)
 }
 
-fn look(session: &mut Session, node: NodeId) -> Result<Sample, Failure> {
-    let target = anew::manager(session, node)?;
-    let sample = session.peer.work(PATIENCE, async |clients| {
-        let manager = clients.at::<CoreManagerClient>(target);
-        let answers = manager.answers().await?;
-        Ok::<_, nile_stl::CallError>(Sample { answers, cores: manager.roles().await? })
-    })?;
-    sample.map_err(|error| Failure::failed(format!("{node}: {error}")))
-}
-
 fn measure(before: &Sample, after: &Sample, options: &ElasticOptions) -> Measured {
     match options.by {
         By::Latency => percentile(&before.answers, &after.answers, options.percentile)
             .map_or(Measured::Nothing, Measured::Within),
         By::Load => load(&before.cores, &after.cores).map_or(Measured::Nothing, Measured::Busy),
     }
-}
-
-/// The time below which so many percent of the answers were that came between two looks.
-fn percentile(before: &[Answers], after: &[Answers], percent: f64) -> Option<u64> {
-    let earlier = |it: &Answers| {
-        before.iter().find(|known| known.within_ns == it.within_ns).map_or(0, |known| known.count)
-    };
-    let new = |it: &Answers| it.count.saturating_sub(earlier(it));
-    let all: u64 = after.iter().map(new).sum();
-    let wanted = (all as f64 * percent / 100.0).ceil() as u64;
-    let mut seen = 0;
-    let reaches = |it: &&Answers| {
-        seen += new(it);
-        seen >= wanted
-    };
-    (all > 0).then(|| after.iter().find(reaches).map(|it| it.within_ns))?
-}
-
-/// The percent of their time in which those worker cores had something to do that were there at
-/// both looks.
-fn load(before: &[CoreRoles], after: &[CoreRoles]) -> Option<u64> {
-    let works =
-        |it: &&CoreRoles| it.roles.contains(&CoreRole::Worker) && it.phase == Phase::Running;
-    let (mut busy, mut idle) = (0, 0);
-    for core in after.iter().filter(works) {
-        let Some(known) = before.iter().filter(works).find(|it| it.core == core.core) else {
-            continue;
-        };
-        busy += core.busy_us.saturating_sub(known.busy_us);
-        idle += core.idle_us.saturating_sub(known.idle_us);
-    }
-    (busy + idle > 0).then(|| busy * 100 / (busy + idle))
 }
 
 /// Moves a core, or takes it from what is free and gives it back there. If one of two halves fails
@@ -265,52 +208,5 @@ impl fmt::Display for Threshold {
             Threshold::Time(time) => write!(f, "{time:?}"),
             Threshold::Percent(percent) => write!(f, "{percent}%"),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn answers(of: &[(u64, u64)]) -> Vec<Answers> {
-        of.iter()
-            .map(|(within_ns, count)| Answers { within_ns: *within_ns, count: *count })
-            .collect()
-    }
-
-    #[test]
-    fn a_percentile_is_of_the_answers_since_the_look_before() {
-        let before = answers(&[(10, 5), (1000, 100)]);
-        let after = answers(&[(10, 104), (100, 1), (1000, 100)]);
-        assert_eq!(percentile(&before, &after, 99.0), Some(10));
-        assert_eq!(percentile(&before, &after, 99.5), Some(100));
-        assert_eq!(percentile(&after, &after, 99.0), None);
-        // A node that has begun anew has answered less than before.
-        assert_eq!(percentile(&after, &answers(&[(10, 1)]), 99.0), None);
-    }
-
-    fn core(number: u16, busy_us: u64, idle_us: u64) -> CoreRoles {
-        CoreRoles {
-            core: number,
-            roles: vec![CoreRole::Worker],
-            phase: Phase::Running,
-            image: None,
-            keeps_image: false,
-            drives: Vec::new(),
-            is_pinned: false,
-            load: 0,
-            busy_us,
-            idle_us,
-        }
-    }
-
-    #[test]
-    fn a_load_is_of_workers_that_were_there_all_the_time() {
-        let before = [core(0, 100, 100), core(1, 0, 50)];
-        let mut away = core(1, 0, 950);
-        away.phase = Phase::Away;
-        let after = [core(0, 180, 120), away, core(2, 900, 0)];
-        assert_eq!(load(&before, &after), Some(80));
-        assert_eq!(load(&before, &before), None);
     }
 }

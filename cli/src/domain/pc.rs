@@ -6,7 +6,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use nile_abi::{NodeId, Status};
-use nile_domain::{Create, Limits, Name, UNIT};
+use nile_domain::{Account, Create, Limits, Name, UNIT};
 use nile_interfaces::domains::{
     DomainChange, DomainEntry, DomainWanted, DomainsClient, DomainsOfMachine,
 };
@@ -15,6 +15,7 @@ use nile_stl::{CallError, CallResult, Client};
 use super::args::{Change, MemoryChange};
 use super::carry::{self, START, node_of_place};
 use super::show::{self, Seen};
+use super::usage::Charged;
 use crate::cluster::args::Kind;
 use crate::cluster::folder::{self, Claim, Disk, Folder, Node, Record};
 use crate::cluster::node;
@@ -196,6 +197,24 @@ pub fn cores_of(folder: &Folder, name: Name) -> Result<(usize, u16), Failure> {
     let none = || Failure::request(format!("domain {name} has just gone"));
     let entry = machine.domains.iter().find(|it| it.name == name.as_str()).ok_or_else(none)?;
     Ok((entry.cores.len(), entry.most_cores))
+}
+
+/// What each domain has, and has had.
+pub fn charged(folder: &Folder, record: &Record) -> Result<Vec<Charged>, Failure> {
+    let machine = ask(folder, record, async |domains| domains.list().await)?;
+    let of = |entry: DomainEntry| Charged {
+        name: entry.name,
+        place: entry.place,
+        state: entry.state,
+        cores: entry.cores,
+        units: entry.units,
+        account: Account {
+            age: Duration::from_micros(entry.age_us),
+            core_micros: entry.core_us,
+            unit_micros: entry.unit_us,
+        },
+    };
+    Ok(machine.domains.into_iter().map(of).collect())
 }
 
 /// Notes what each domain has now: one may have got what was another's.

@@ -1,9 +1,10 @@
 //! `nile domain`: what the guide in docs/domains.md does, word by word; what is refused; and
-//! domains and supervisors that are killed. Those with disks are in [`disks`], and cores that go
-//! to whoever needs them in [`elastic`].
+//! domains and supervisors that are killed. Those with disks are in [`disks`], cores that go to
+//! whoever needs them in [`elastic`], and what domains have had in [`usage`].
 
 mod disks;
 mod elastic;
+mod usage;
 
 use std::fs;
 use std::time::Duration;
@@ -445,6 +446,10 @@ fn domains_of_a_pc_are_made_called_and_destroyed_by_name() {
         call("web.c1");
     }
     refused(resize("-1"), "2 to 3");
+    let account = place.json(&["domain", "account", "web"])["domains"][0].clone();
+    let number = |what: &str| account[what].as_f64().unwrap();
+    let cores_on_average = number("core_seconds") / number("age_seconds");
+    assert!((2.0..3.0).contains(&cores_on_average), "{account}");
     // One that has nothing to do gives back what it has beyond its minimum.
     cores(resize("+1"));
     let elastic = ["domain", "policy", "elastic", "--for", "web", "--by", "load", "--json"];

@@ -4,11 +4,12 @@ use core::fmt;
 
 use nile_abi::Generation;
 
+use crate::account;
 use crate::name::{MOST_NAME, Name};
 use crate::words::{Sizes, Words};
 
-/// Words of a row: state, cores, memory, name.
-pub(crate) const ROW: usize = 3 + MOST_NAME / 8;
+/// Words of a row, with the domain's account behind it.
+pub(crate) const ROW: usize = Row::WORDS + account::WORDS;
 
 /// A domain: its place in the ledger, and which of those that have had it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -116,6 +117,9 @@ pub(crate) struct Row {
 }
 
 impl Row {
+    /// Its words: state, cores, memory, name.
+    pub const WORDS: usize = 3 + MOST_NAME / 8;
+
     /// Reads a row; `None` if it says nothing that a ledger writes.
     pub fn read(words: &impl Words, slot: u8) -> Option<Row> {
         let at = Sizes::row(slot);

@@ -210,8 +210,13 @@ impl<W: Words> Ledger<W> {
         self.words.store(self.sizes.due(core), due.as_nanos());
     }
 
+    pub(crate) fn store(&mut self, at: usize, word: u64) {
+        self.words.store(at, word);
+    }
+
     /// Puts a domain into its empty place.
-    pub(crate) fn enter(&mut self, domain: &Domain) {
+    pub(crate) fn enter(&mut self, now: Instant, domain: &Domain) {
+        self.open_account(domain.id.slot, now);
         Row::write(&mut self.words, domain);
     }
 

@@ -4,6 +4,7 @@
 //! * [`Ledger`]: who owns which core, unit of memory and device. Its truth stands in [`Words`] that
 //!   outlive the supervisor's code; each hand-over is one store.
 //! * [`Domain`]: the ledger's row of a domain, with its [`Lifecycle`] and [`Limits`].
+//! * [`Account`]: the time for which a domain had what it had.
 //! * [`plan`]: what a command would take, and from whom: the transaction's first half, which
 //!   changes nothing (`--dry-run` ends there).
 //! * [`Command`] (supcon: a user to the supervisor) and [`Message`] (domcon: the supervisor and a
@@ -19,6 +20,7 @@
 
 extern crate alloc;
 
+mod account;
 mod cell;
 mod command;
 mod domain;
@@ -33,6 +35,7 @@ mod refused;
 mod supervisor;
 mod words;
 
+pub use account::Account;
 pub use cell::{CELL, Malformed};
 pub use command::{Command, Create, Resize};
 pub use domain::{Domain, DomainId, Lifecycle, Limits};

@@ -190,6 +190,7 @@ impl<W: Words> Supervisor<W> {
     /// Takes a command on, or refuses it at once. Its end is told by [`Action::Tell`].
     pub fn command(&mut self, now: Instant, command: &Command) -> Result<RequestId, Refused> {
         let plan = plan(&self.ledger, command)?;
+        self.ledger.charge(now);
         self.requests += 1;
         let request = RequestId(self.requests);
         self.begin(now, request, command, plan);
@@ -200,6 +201,7 @@ impl<W: Words> Supervisor<W> {
     /// A domain says something. What one says that is gone is nobody's.
     pub fn heard(&mut self, now: Instant, from: DomainId, message: Message) {
         if let Some(domain) = self.ledger.domain(from) {
+            self.ledger.charge(now);
             self.answer(now, &domain, message);
             self.advance(now);
         }
@@ -207,6 +209,7 @@ impl<W: Words> Supervisor<W> {
 
     /// The hardware has done something.
     pub fn happened(&mut self, now: Instant, what: Happened) {
+        self.ledger.charge(now);
         match what {
             Happened::Built(id) => self.built(now, id),
             Happened::NotBuilt(id) => {
@@ -242,6 +245,9 @@ impl<W: Words> Supervisor<W> {
         let late = |it: &Work| it.deadline.as_ref().is_some_and(is_due);
         let slots: Vec<u8> =
             self.works.iter().filter(|(_, it)| late(it)).map(|(slot, _)| *slot).collect();
+        if !slots.is_empty() {
+            self.ledger.charge(now);
+        }
         for slot in slots {
             self.late(now, slot);
         }

@@ -1,5 +1,6 @@
 //! The ledger beside a naive model, the protocols' cells, and commands one by one.
 
+mod accounts;
 mod cells;
 mod commands;
 mod model;

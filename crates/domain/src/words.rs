@@ -52,7 +52,7 @@ pub struct Sizes {
 }
 
 /// "NileDom" and the version of what follows.
-const MAGIC: u64 = 0x4e69_6c65_446f_6d01;
+const MAGIC: u64 = 0x4e69_6c65_446f_6d02;
 
 /// Words before the rows: the magic number, and the sizes.
 const HEAD: usize = 2;

@@ -65,6 +65,12 @@ pub struct DomainEntry {
     pub priority: u8,
     /// What its managing core has said last when it failed; else empty.
     pub last_words: String,
+    /// How long it has been there: microseconds.
+    pub age_us: u64,
+    /// For how long it had cores since then: a core for a second is a million.
+    pub core_us: u64,
+    /// The same of units of memory.
+    pub unit_us: u64,
 }
 
 /// What a machine has to give, and to whom it has.

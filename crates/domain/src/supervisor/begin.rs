@@ -57,7 +57,7 @@ impl<W: Words> Supervisor<W> {
     fn begin_create(&mut self, now: Instant, create: &Create, plan: &Plan) {
         let Create { name, limits, .. } = *create;
         let (limits, state) = (limits.of_something(), Lifecycle::Building);
-        self.ledger.enter(&Domain { id: plan.domain, state, limits, name });
+        self.ledger.enter(now, &Domain { id: plan.domain, state, limits, name });
         self.gather(now, plan);
         if let Some(device) = plan.device {
             self.ledger.hand(Thing::Device(device), Some(plan.domain), Party::Pool);

@@ -29,6 +29,7 @@ impl<W: Words> Supervisor<W> {
             requests,
             actions: VecDeque::new(),
         };
+        it.ledger.charge(now);
         let domains: Vec<Domain> = it.ledger.domains().collect();
         for domain in &domains {
             match domain.state {
