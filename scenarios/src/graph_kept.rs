@@ -1,10 +1,10 @@
 //! A graph that is kept: events are acknowledged, the core that has the graph ends, also in the
 //! midst of a record, and another one, or the same in its next life, opens it: all that was
-//! acknowledged is in, and what is said again counts once. With `look=1` the node's disk was
-//! written by an earlier life, whose power may have failed at any write: the graph is opened, or
-//! there is none, and when all is said again it is that of all events. Then, unless
-//! `parts=1` says otherwise, the same of a graph that is divided among the workers, and the core that
-//! ends once has a part.
+//! acknowledged is in, and what is said again counts once. Then the same of a graph that is divided
+//! among the workers, of which a core with a part ends once, unless `parts=1` says otherwise. With
+//! `look=1` the node's disk was written by an earlier life, whose power may have failed at any
+//! write: the graph is opened, or there is none, and when all is said again it is that of all
+//! events.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;

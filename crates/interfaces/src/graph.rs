@@ -210,8 +210,8 @@ pub trait Graph {
     ) -> CallResult<()>;
 
     /// Opens a graph that is kept, or a part of one: reads its generation and its log. Whoever has
-    /// it open finds out before it says of anything more that it is kept. If this core has a part of
-    /// the graph, all others are seen to that nobody has. `not_found`: none of this name is kept.
+    /// it open finds out before it says of anything more that it is kept. If this core has a part
+    /// of the graph, all others are opened that nobody has. `not_found`: none of this name is kept.
     #[stl_k(reply = "state", allow(operator, peer))]
     async fn open(&self, #[range(1..=68)] name: String) -> CallResult<GraphState>;
 
@@ -278,8 +278,8 @@ pub trait Graph {
     async fn state(&self, name: &str) -> CallResult<GraphState>;
 
     /// The same when all events are in that had come before the call, and ranks are as good as they
-    /// are to be, or as rounding lets them be. Of a graph that is kept this core looks first whether
-    /// it still has it; `not_found` if another has opened it since.
+    /// are to be, or as rounding lets them be. Of a graph that is kept this core looks first
+    /// whether it still has it; `not_found` if another has opened it since.
     #[stl_k(reply = "state", allow(package, operator, peer))]
     async fn settled(&self, name: &str) -> CallResult<GraphState>;
 

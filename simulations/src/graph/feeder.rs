@@ -106,8 +106,8 @@ struct Feed<'a> {
 }
 
 impl Feed<'_> {
-    /// Says something to all parts. Which openings have taken it, if they have; or, if it asks that,
-    /// in whose logs all is that they have taken.
+    /// Says something to all parts. Which openings have taken it, if they have; or, if it asks
+    /// that, in whose logs all is that they have taken.
     async fn say(&mut self, events: &[Event], asks: bool) -> Option<u64> {
         let (source, events) = (self.source, events.to_vec());
         let call = Call { source, events, ..Call::default() };
