@@ -148,7 +148,7 @@ impl<W: Words> Ledger<W> {
         if let Some(extent) = fits {
             return Some(alloc::vec![Extent { count: units, ..*extent }]);
         }
-        free.sort_unstable_by_key(|it| (core::cmp::Reverse(it.count), it.start));
+        nile_order::sort_by_key(&mut free, |it| (core::cmp::Reverse(it.count), it.start));
         let (mut chosen, mut left) = (Vec::new(), units);
         for extent in free {
             let count = extent.count.min(left);

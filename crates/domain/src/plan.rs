@@ -214,7 +214,7 @@ fn choose_cores<W: Words>(
         .domains()
         .filter(|it| it.state == Lifecycle::Running && it.limits.priority < priority)
         .collect();
-    lower.sort_by_key(|it| (it.limits.priority, Reverse(it.id.slot)));
+    nile_order::sort_by_key(&mut lower, |it| (it.limits.priority, Reverse(it.id.slot)));
     for victim in lower {
         let has = ledger.cores_with(|it| it.is_own(victim.id.slot));
         let spare = highest(has, victim.limits.cores.0.into());

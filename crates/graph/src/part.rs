@@ -41,7 +41,7 @@ impl Part {
     /// covers, so that each knows of a source what all know; what is no event goes to all.
     pub fn divide(self, call: Call) -> Vec<Call> {
         let Call { source, until, mut events, rejects, .. } = call;
-        events.sort_by_key(|it| it.sequence);
+        nile_order::sort_by_key(&mut events, |it| it.sequence);
         let mut covers = Vec::new();
         events.iter().for_each(|it| add(&mut covers, it.sequence));
         let (none, rejects) = (Vec::new(), rejects);
@@ -67,6 +67,6 @@ pub fn add(runs: &mut Vec<(u64, u64)>, number: u64) {
 /// vertex first.
 pub fn merged(parts: impl IntoIterator<Item = Vec<(u64, u64)>>) -> Vec<(u64, u64)> {
     let mut all: Vec<(u64, u64)> = parts.into_iter().flatten().collect();
-    all.sort_unstable_by_key(|(vertex, value)| (core::cmp::Reverse(*value), *vertex));
+    nile_order::sort_by_key(&mut all, |(vertex, value)| (core::cmp::Reverse(*value), *vertex));
     all
 }

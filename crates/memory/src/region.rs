@@ -140,7 +140,7 @@ fn strongest(claims: &[MemoryRegion]) -> Vec<MemoryRegion> {
         edges.push((claim.start, true, claim.kind));
         edges.push((claim.end(), false, claim.kind));
     }
-    edges.sort_unstable();
+    nile_order::sort(&mut edges);
 
     let mut open = [0usize; MemoryKind::ALL.len()];
     let mut regions: Vec<MemoryRegion> = Vec::new();

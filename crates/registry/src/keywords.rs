@@ -27,7 +27,7 @@ impl Keywords {
     pub(crate) fn add(&mut self, row: u32, keywords: &[Keyword]) -> Box<[(KeywordId, u16)]> {
         let ids = keywords.iter().map(|keyword| (self.intern(&keyword.word), keyword.weight));
         let mut ids: Box<[_]> = ids.collect();
-        ids.sort_unstable();
+        nile_order::sort(&mut ids);
         self.push(row, &ids);
         ids
     }

@@ -127,7 +127,7 @@ impl Work {
 /// Ranges of units as few, in their order, none longer than may be discarded at once.
 fn joined(ranges: impl Iterator<Item = (u32, u32)>) -> Vec<(u32, u32)> {
     let mut ranges: Vec<(u32, u32)> = ranges.collect();
-    ranges.sort_unstable();
+    nile_order::sort(&mut ranges);
     let mut all: Vec<(u32, u32)> = Vec::new();
     for (start, units) in ranges {
         match all.last_mut() {

@@ -46,7 +46,7 @@ impl<'o> Graph<'o> {
         for offer in offers.iter().filter(|it| it.method.pure && !it.method.reply.is_empty()) {
             let numbers = |graph: &mut Graph<'o>, all: &'o [Parameter<'static>]| {
                 let mut numbers: Vec<_> = all.iter().map(|it| graph.number(it)).collect();
-                numbers.sort_unstable();
+                nile_order::sort(&mut numbers);
                 numbers.dedup();
                 numbers
             };

@@ -87,7 +87,7 @@ impl<'o> Search<'_, 'o> {
         // Of the throughputs that a plan can have the greatest with which there is one.
         let mut all: Vec<_> =
             self.graph.arcs.iter().map(|it| it.offer.quality.per_second).collect();
-        all.sort_unstable();
+        nile_order::sort(&mut all);
         all.dedup();
         let mut best = first;
         let (mut low, mut high) = (0, all.len());

@@ -132,7 +132,7 @@ impl Read<'_> {
         let ends = late[1..].iter().map(|(_, from)| *from).chain([self.out.len()]);
         let mut parts: Vec<_> =
             late.iter().zip(ends).map(|((index, from), to)| (*index, *from, to)).collect();
-        parts.sort_unstable();
+        nile_order::sort(&mut parts);
         self.out.reorder(start, parts.into_iter().map(|(_, from, to)| (from, to)));
         Ok(())
     }

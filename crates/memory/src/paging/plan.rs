@@ -71,7 +71,7 @@ impl Plan {
             return Err(BadRange(*bad));
         }
         let mut ranges = ranges.to_vec();
-        ranges.sort_unstable_by_key(|range| range.start);
+        nile_order::sort_by_key(&mut ranges, |range| range.start);
         let pointers = distinct(ranges.iter(), Level::Pml4);
         let directories =
             distinct(ranges.iter().filter(|range| range.has_directories()), Level::Pdpt);
