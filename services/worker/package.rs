@@ -8,7 +8,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use nile_abi::{Instant, Status};
+use nile_abi::{CorePhase, Instant, Status};
 use nile_job::{Fault, JobId, Split};
 use nile_stl::node::{PackageEnd, PackageLimits, PackageSource, RunningPackage};
 use nile_stl::{CallError, CallResult};
@@ -238,8 +238,14 @@ impl Engine {
         }
     }
 
-    /// An attempt came to nothing by the job's code, which reads some of the input or none.
+    /// An attempt came to nothing by the job's code, which reads some of the input or none; or
+    /// because this core is to leave, which stops the package, and is nobody's fault.
     pub fn fail_by_code(self: &Rc<Self>, attempt: &Rc<Attempt>, text: &str) {
+        let own = self.stl.host().core();
+        let state = self.stl.node().ok().and_then(|node| node.state_of(own));
+        if state.is_some_and(|it| it.phase == CorePhase::Leaving) {
+            return self.fail(attempt, Fault::Input, format!("core {own} leaves: {text}"));
+        }
         let text = match &attempt.input {
             Some(Input { split, named, .. }) => {
                 let Split { block, blocks, .. } = *split;
