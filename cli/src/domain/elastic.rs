@@ -127,9 +127,9 @@ fn take(folder: &Folder, options: &ElasticOptions, step: Step) -> Result<(), Fai
             (options.from, Some(options.name))
         }
         Step::Shrink => {
-            let taker = options.from.map(|from| Ok((from, has_room(folder, from)?)));
-            let taker = taker.transpose()?.filter(|(_, has_room)| *has_room);
-            (Some(options.name), taker.map(|(from, _)| from))
+            // What another one cannot have, or is not there to have, is nobody's.
+            let can_have = |from: &Name| has_room(folder, *from).is_ok_and(|has_room| has_room);
+            (Some(options.name), options.from.filter(can_have))
         }
     };
     if let Some(giver) = giver {
