@@ -82,6 +82,8 @@ struct World {
 #[derive(Default)]
 struct PartWorld {
     stored: Rc<Stored>,
+    /// The numbers of its openings.
+    lives: RefCell<BTreeSet<u64>>,
     /// Who has it open, by host.
     open: [RefCell<Option<Rc<Kept<Memory>>>>; HOSTS],
 }

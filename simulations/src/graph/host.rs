@@ -40,6 +40,11 @@ pub async fn run(world: Rc<World>, part: usize, host: usize) {
         world.opened.set(world.opened.get() + 1);
         world.note(&format!("{host} has {part}"));
         world.check_opened(&kept);
+        // By this whoever feeds knows that it was opened anew, also at the same place.
+        let life = kept.live.borrow().graph.life();
+        if !world.parts[part].lives.borrow_mut().insert(life) {
+            world.breaks(format!("two openings of part {part} have the number {life}"));
+        }
         open[host].replace(Some(kept.clone()));
         either(log(&world, part, &kept), save(&world, &kept)).await;
         open[host].take();
