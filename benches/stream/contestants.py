@@ -21,6 +21,9 @@ LIMIT_SECONDS = 300
 # As the control, workers of NileOS stand still for so long, and then go on for so long.
 HINDERED_SECONDS = (3.0, 0.3)
 
+# Cores of a node beside those that have the graph.
+OTHER_CORES = 2
+
 BENCHES = Path(__file__).parent.parent
 
 
@@ -36,6 +39,8 @@ class Place:
     vertices: int
     edges: int
     error: float
+    # How many parts a divided graph has.
+    parts: int = 2
     control: bool = False
 
 
@@ -86,10 +91,13 @@ class Contestant(ABC):
 
 
 class NileOs(Contestant):
-    """A hosted node with one worker core that has the graph."""
+    """A hosted node with one worker core that has the graph, or one for each of its parts."""
 
     def __init__(self, name: str, place: Place) -> None:
         super().__init__(name, place)
+        self.parts = place.parts if self.tuning.get("divided") else 1
+        if self.parts > 1:
+            self.tuning = {**self.tuning, "title": f"{self.tuning['title']} {self.parts} parts"}
         self.nile = place.programs / "nile"
         self.over = threading.Event()
 
@@ -100,7 +108,8 @@ class NileOs(Contestant):
     def begin(self) -> tuple[BinaryIO, BinaryIO]:
         vertices, edges = self.place.vertices, self.place.edges
         memory = self.tuning["memory_edge"] * edges + self.tuning["memory_vertex"] * vertices
-        options = ["--machine", "hosted", "--nodes", "1", "--cores", "3", "--unsealed"]
+        options = ["--machine", "hosted", "--nodes", "1", "--unsealed"]
+        options += ["--cores", str(OTHER_CORES + self.parts)]
         options += ["--memory", mebi(memory + (self.tuning["memory"] << 20))]
         copies = str(self.tuning["copies"])
         if copies != "0":
@@ -108,6 +117,7 @@ class NileOs(Contestant):
             options += ["--pool", "64M"]
         self.do("up", *options)
         bounds = ["--vertices", str(vertices), "--error", str(self.place.error)]
+        bounds += ["--parts", str(self.parts)]
         self.do("graph", "create", "web", "--copies", copies, *bounds)
         feed = self.open("feed", self.command("graph", "feed", "web", "-"))
         words = ["graph", "freshness", "web", "--watch", "-n", "1", "--json"]

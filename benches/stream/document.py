@@ -45,6 +45,7 @@ def document(
         "control": control,
         "promised": promised,
         "contestants": [contestant(it, figures.get(it.contestant.name)) for it in entries],
+        "ratios": judge.ratios(ours),
         "targets": [asdict(target) for target in targets],
         "problems": failed + judge.problems(targets, promised, control),
     }
@@ -83,6 +84,8 @@ def recorded(result: Mapping[str, Any]) -> list[Figure]:
             made.append(Figure(f"{title}: planted", it["planted"] * 1e3, "ms"))
             made.append(Figure(f"{title}: ingest", it["ingest"], "edges/s"))
             made.append(Figure(f"{title}: memory", it["bytes"] / 2**20, "MiB"))
+    for name, ratio in result["ratios"].items():
+        made.append(Figure(f"in parts / in one: {name}", ratio, ""))
     for it in result["targets"]:
         missed = "" if it["met"] else "target missed"
         made.append(Figure(f"{it['name']}: {it['of']}", it["value"], "", missed))

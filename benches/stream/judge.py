@@ -64,10 +64,28 @@ def judge(
             of = f"until a new vertex is the first / that of {best}, the fastest"
             ratio = first / peers[best].planted if peers[best].planted else float("inf")
             targets.append(most("planted", of, ratio, PLANTED))
+    if divided := ours.get("nileos-parts"):
+        late = divided.staleness_99
+        targets.append(most("divided", "99% of the time, in seconds", late, STALENESS))
     if kept := ours.get("nileos-kept"):
         of = "edges a second, each kept, until ranks have all"
         targets.append(least("ingest", of, kept.ingest, INGEST))
     return targets
+
+
+def ratios(ours: Mapping[str, Measured]) -> dict[str, float]:
+    """What a divided graph is beside one in one. No promise: it depends on the CPUs."""
+    one, divided = ours.get("nileos"), ours.get("nileos-parts")
+    if one is None or divided is None:
+        return {}
+    pairs = {
+        "ingest": (divided.ingest, one.ingest),
+        "staleness, half of the time": (divided.staleness_half, one.staleness_half),
+        "staleness, 99% of the time": (divided.staleness_99, one.staleness_99),
+        "planted": (divided.planted, one.planted),
+        "memory": (divided.bytes, one.bytes),
+    }
+    return {name: its / other for name, (its, other) in pairs.items() if other}
 
 
 def most(name: str, of: str, value: float, target: float) -> Target:

@@ -40,6 +40,7 @@ def arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--scale", type=int, required=True)
     parser.add_argument("--rate", type=int, required=True)
     parser.add_argument("--seconds", type=int, required=True)
+    parser.add_argument("--parts", type=int, required=True)
     parser.add_argument("--only", nargs="+", required=True)
     return parser.parse_args(words)
 
@@ -78,6 +79,7 @@ def bench(options: argparse.Namespace) -> int:
             vertices=graph.vertices,
             edges=graph.edges,
             error=ERROR,
+            parts=options.parts,
             control=options.control,
         )
         entries += map(rounds.Entry, contestants(options.only, place))

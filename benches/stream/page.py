@@ -30,7 +30,7 @@ def whole_page(result: dict[str, Any], plot: str) -> str:
     parts = [
         paragraph(text.heading(result)),
         table(["contestant", *text.HEAD[1:]], list(map(text.row, result["contestants"]))),
-        paragraph(text.explanation()),
+        paragraph(text.explanation() + text.ratios(result)),
         plot,
         "<h2>Targets</h2>",
         table(["target", "of", "is", "must be", ""], verdicts),

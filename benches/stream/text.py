@@ -11,7 +11,13 @@ def text(result: dict[str, Any]) -> str:
     """The whole result: the figures, the targets, how each contestant was set up."""
     rows = [HEAD, *map(row, result["contestants"])]
     return "\n".join(
-        [heading(result), columns(rows), explanation(), targets(result), setups(result)]
+        [
+            heading(result),
+            columns(rows),
+            explanation() + ratios(result),
+            targets(result),
+            setups(result),
+        ]
     )
 
 
@@ -54,6 +60,11 @@ def explanation() -> str:
         "planted: from the edges that make a new vertex the first until one says so;\n"
         "ingest: the edges that there were before, from the first until ranks had all. Medians.\n"
     )
+
+
+def ratios(result: dict[str, Any]) -> str:
+    said = [f"{name} {ratio:.2f}" for name, ratio in result["ratios"].items()]
+    return f"In parts / in one: {'; '.join(said)}.\n" if said else ""
 
 
 def targets(result: dict[str, Any]) -> str:

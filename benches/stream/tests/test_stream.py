@@ -152,12 +152,16 @@ class Judging(unittest.TestCase):
         ours = {
             "nileos": self.measured(0.2, 0.1, 9.0, 2000),
             "nileos-kept": self.measured(0.2, 0.1, 2e6, 2000),
+            "nileos-parts": self.measured(0.1, 0.2, 18.0, 3000),
         }
+        ratios = judge.ratios(ours)
+        self.assertEqual((ratios["ingest"], ratios["planted"], ratios["memory"]), (2, 2, 1.5))
+        self.assertEqual(judge.ratios({"nileos": ours["nileos"]}), {})
         peers = {"a": self.measured(1.1, 3.0, 1.0, 1.0), "b": self.measured(2.0, 0.25, 1.0, 1.0)}
         targets = judge.judge(ours, peers, known)
-        self.assertEqual([it.met for it in targets], [True] * 5, targets)
+        self.assertEqual([it.met for it in targets], [True] * 6, targets)
         self.assertEqual(judge.problems(targets, True, False), [])
-        self.assertEqual(len(judge.problems(targets, False, True)), 4)
+        self.assertEqual(len(judge.problems(targets, False, True)), 5)
         late = judge.judge({"nileos": self.measured(math.nan, 0.2, 1.0, 9e9)}, peers, known)
         self.assertEqual([it.met for it in late], [False] * 4)
         self.assertEqual(len(judge.problems(late, True, False)), 4)
@@ -173,7 +177,10 @@ class Judging(unittest.TestCase):
         tools: Any = None
         place = Place(Path("/nowhere"), Path("/nowhere"), tools, TABLES, 1, 1, 1e-3)
         names = [name for name in TABLES if name != "packages"]
-        self.assertEqual([it.name for it in contestants(names, place)], names)
+        made = contestants(names, place)
+        self.assertEqual([it.name for it in made], names)
+        titles = [it.tuning["title"] for it in made]
+        self.assertIn("NileOS, 2 parts", titles)
 
 
 if __name__ == "__main__":

@@ -106,6 +106,9 @@ pub struct Stream {
     /// Measure these only, as nileos,scipy.
     #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<Ranker>,
+    /// Measure a graph in N parts, too, each on a worker core of its own, beside one in one.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=62))]
+    pub parts: Option<u16>,
     /// How often each has its turn; without it 3 times.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub runs: Option<u16>,
@@ -157,6 +160,8 @@ pub enum Ranker {
     Nileos,
     /// The same, all edges on its disk, too.
     NileosKept,
+    /// A graph in memory that is divided among worker cores.
+    NileosParts,
     /// NetworKit's PageRank, again and again.
     Networkit,
     /// Power iteration by scipy, from the last ranks on.

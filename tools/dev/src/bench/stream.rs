@@ -15,6 +15,9 @@ const QUICK: (u16, u32, u16) = (12, 5_000, 1);
 /// How often each has its turn if nobody says.
 const RUNS: u16 = 3;
 
+/// The parts of a divided graph if nobody says.
+const PARTS: u16 = 2;
+
 /// Of so many edges at most those that come are a part: a vertex has 16, some of them twice.
 const LEAST_EDGES: u64 = 8;
 
@@ -48,6 +51,7 @@ pub fn run(options: &Stream) -> Result<(), Failure> {
         ("--rate", rate.to_string()),
         ("--seconds", seconds.to_string()),
         ("--runs", runs.to_string()),
+        ("--parts", options.parts.unwrap_or(PARTS).to_string()),
     ] {
         command.arg(name).arg(value);
     }
@@ -65,11 +69,14 @@ fn graph(options: &Stream) -> (u16, u32, u16) {
 }
 
 /// Who takes turns, each once, in the order of their list. igraph makes its graph anew each time,
-/// which takes minutes for the usual one.
+/// which takes minutes for the usual one. A graph in parts is beside one in one.
 fn rankers(options: &Stream) -> Vec<Ranker> {
-    let is_chosen = |it: &Ranker| match options.only.is_empty() {
-        false => options.only.contains(it),
-        true => options.quick || *it != Ranker::Igraph,
+    let is_chosen = |it: &Ranker| match it {
+        Ranker::Nileos | Ranker::NileosParts if options.parts.is_some() => true,
+        it if !options.only.is_empty() => options.only.contains(it),
+        Ranker::NileosParts => false,
+        Ranker::Igraph => options.quick,
+        _ => true,
     };
     Ranker::value_variants().iter().copied().filter(is_chosen).collect()
 }
@@ -100,6 +107,9 @@ mod tests {
         assert_eq!(graph(&asked("--quick --scale 14 --rate 9")), (14, 9, 1));
         assert!(!rankers(&asked("")).contains(&Ranker::Igraph));
         assert_eq!(rankers(&asked("--only igraph,nileos")), [Ranker::Nileos, Ranker::Igraph]);
+        let divided = rankers(&asked("--parts 3 --only scipy"));
+        assert_eq!(divided, [Ranker::Nileos, Ranker::NileosParts, Ranker::Scipy]);
+        assert!(!rankers(&asked("--quick")).contains(&Ranker::NileosParts));
         assert_eq!(name(Ranker::NileosKept), "nileos-kept");
     }
 
