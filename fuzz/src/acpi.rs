@@ -14,7 +14,8 @@ const AREA_BYTES: usize = 0x2_0000;
 const MOST_READS: usize = 4 * MAX_TABLES + 16;
 
 /// The signatures that the walk looks for.
-const TABLES: [&[u8; 4]; 6] = [b"XSDT", b"RSDT", b"APIC", b"FACP", b"HPET", b"DSDT"];
+const TABLES: [&[u8; 4]; 8] =
+    [b"XSDT", b"RSDT", b"APIC", b"FACP", b"HPET", b"DSDT", b"MCFG", b"DMAR"];
 
 /// The bytes as the firmware's area, first as they are, then with every checksum made right. The
 /// root pointer is searched for unless it comes first. Accepted: the second time they describe a
@@ -43,6 +44,7 @@ fn find(memory: &[u8], rsdp: Option<PhysAddr>) -> bool {
 
     let ids: HashSet<_> = platform.cores.iter().collect();
     assert!((1..=MAX_CORES).contains(&ids.len()) && ids.len() == platform.cores.len());
+    assert!(platform.iommus.iter().all(|at| at.0 != 0 && at.0.is_multiple_of(4096)));
     assert!(platform.soft_off.is_none_or(|off| off.type_a < 8 && off.type_b < 8));
     true
 }

@@ -107,7 +107,7 @@ fn read_entry(kind: u8, entry: &[u8], platform: &mut Platform) -> Option<()> {
     Some(())
 }
 
-fn u16_at(entry: &[u8], at: usize) -> Option<u16> {
+pub(super) fn u16_at(entry: &[u8], at: usize) -> Option<u16> {
     entry.get(at..)?.first_chunk().copied().map(u16::from_le_bytes)
 }
 

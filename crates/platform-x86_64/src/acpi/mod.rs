@@ -8,7 +8,9 @@
 //! * [`table`]: root pointer, root table, table headers.
 //! * [`madt`]: cores and interrupt controllers.
 //! * [`fadt`]: power management registers and the value that switches the machine off.
+//! * [`dmar`]: the units through which devices reach memory.
 
+pub mod dmar;
 pub mod fadt;
 pub mod madt;
 mod table;
@@ -34,6 +36,9 @@ pub const MAX_TABLES: usize = 256;
 
 /// I/O APICs that are looked at; a machine of ours has one or a few.
 pub const MAX_IO_APICS: usize = 16;
+
+/// Units of IOMMUs that are looked at; machines have one to some ten.
+pub const MAX_IOMMUS: usize = 16;
 
 /// ISA interrupts whose line an override can move.
 pub const MAX_OVERRIDES: usize = 16;
@@ -71,6 +76,8 @@ pub struct Platform {
     pub soft_off: Option<SoftOff>,
     /// PCI's configuration space in memory.
     pub ecam: Option<Ecam>,
+    /// The registers of each unit of the IOMMU.
+    pub iommus: Vec<PhysAddr, MAX_IOMMUS>,
 }
 
 /// PCI's configuration space in memory, from bus 0 on.
@@ -98,6 +105,9 @@ impl Platform {
                     madt::read(&table, &mut platform);
                 }
                 b"MCFG" if platform.ecam.is_none() => platform.ecam = ecam(&table),
+                b"DMAR" if platform.iommus.is_empty() => {
+                    platform.iommus = dmar::units(&table).unwrap_or_default();
+                }
                 b"HPET" if platform.hpet.is_none() => platform.hpet = hpet_base(&table),
                 b"FACP" if platform.soft_off.is_none() => {
                     platform.pm_timer = fadt::pm_timer(&table);
@@ -130,6 +140,7 @@ impl Platform {
             pm_timer: None,
             soft_off: None,
             ecam: None,
+            iommus: Vec::new(),
         }
     }
 

@@ -14,6 +14,7 @@ const FADT_AT: usize = 0x3000;
 const HPET_AT: usize = 0x4000;
 const DSDT_AT: usize = 0x5000;
 const MCFG_AT: usize = 0x6000;
+const DMAR_AT: usize = 0x7000;
 
 /// A machine's memory with tables in it.
 #[derive(Clone)]
@@ -97,13 +98,31 @@ fn mcfg(segment: u8, first_bus: u8) -> Vec<u8> {
     content(36, 60, &[(47, &[0xb0]), (52, &[segment, 0, first_bus, 0xff])])
 }
 
+/// A unit of a segment with its registers there.
+fn unit(segment: u8, base: u32) -> Vec<u8> {
+    let scope = [1, 8, 0, 0, 0, 0, 5, 0];
+    let [a, b, c, d] = base.to_le_bytes();
+    [&[0, 0, 24, 0, 1, 0, segment, 0, a, b, c, d, 0, 0, 0, 0][..], &scope].concat()
+}
+
+/// Units, with an entry of another kind between them.
+fn dmar(units: &[Vec<u8>]) -> Vec<u8> {
+    let mut content = Vec::from([38, 1]);
+    content.resize(12, 0);
+    for unit in units {
+        content.extend([1, 0, 8, 0, 0, 0, 0, 0]);
+        content.extend(unit);
+    }
+    content
+}
+
 /// Byte code around `Name (_S5, Package () { 5, 1, 0, 0 })`, after a mention that is none.
 const DSDT: &[u8] = b"\x10\x09_S5_\x12\x14\x08_S4_\x0a\x08_S5_\x12\x07\x04\x0a\x05\x01\x00\x00";
 
 /// A machine with every table.
 fn machine() -> Memory {
     let mut memory = Memory(std::vec![0; 0x10_0000]);
-    let tables = [MADT_AT, FADT_AT, HPET_AT, MCFG_AT];
+    let tables = [MADT_AT, FADT_AT, HPET_AT, MCFG_AT, DMAR_AT];
     let wide: Vec<u8> = tables.iter().flat_map(|at| (*at as u64).to_le_bytes()).collect();
     let narrow: Vec<u8> = tables.iter().flat_map(|at| (*at as u32).to_le_bytes()).collect();
     memory.put_table(XSDT_AT, b"XSDT", &wide);
@@ -112,6 +131,7 @@ fn machine() -> Memory {
     memory.put_table(FADT_AT, b"FACP", &fadt());
     memory.put_table(HPET_AT, b"HPET", &content(36, 56, &[(46, &[0xd0, 0xfe])]));
     memory.put_table(MCFG_AT, b"MCFG", &mcfg(0, 0));
+    memory.put_table(DMAR_AT, b"DMAR", &dmar(&[unit(0, 0xfed9_0000), unit(1, 0xfed9_1000)]));
     memory.put_table(DSDT_AT, b"DSDT", DSDT);
     put_rsdp(&mut memory, 2);
     memory
@@ -150,6 +170,7 @@ fn a_whole_machine_is_found() {
     assert_eq!(*platform.overrides, [level, timer]);
     assert_eq!(platform.hpet, Some(PhysAddr(0xfed0_0000)));
     assert_eq!(platform.ecam, Some(Ecam { base: PhysAddr(0xb000_0000), last_bus: 0xff }));
+    assert_eq!(*platform.iommus, [PhysAddr(0xfed9_0000)]);
     assert_eq!(platform.pm_timer, Some(PmTimer { port: 0x608, wide: true }));
     let soft_off = SoftOff {
         control_a: 0x604,
@@ -205,6 +226,33 @@ fn only_the_first_segment_from_bus_zero_on_is_used() {
     let mut memory = machine();
     memory.put_table(MCFG_AT, b"MCFG", &mcfg(0, 0)[..16]);
     assert_eq!(memory.find(Some(RSDP_AT)).map(|platform| platform.ecam), Ok(None));
+}
+
+#[test]
+fn an_iommu_is_known_as_a_whole_or_not_at_all() {
+    let found = |content: &[u8]| {
+        let mut memory = machine();
+        memory.put_table(DMAR_AT, b"DMAR", content);
+        let platform = memory.find(Some(RSDP_AT)).expect("the MADT is whole");
+        platform.iommus.iter().map(|at| at.0).collect::<Vec<_>>()
+    };
+    let many = |count| (1..=count).map(|at| unit(0, at << 12)).collect::<Vec<_>>();
+    assert_eq!(found(&dmar(&many(2))), [0x1000, 0x2000]);
+    assert_eq!(found(&dmar(&many(MAX_IOMMUS as u32))).len(), MAX_IOMMUS);
+    assert_eq!(found(&dmar(&many(MAX_IOMMUS as u32 + 1))), [0; 0]);
+    assert_eq!(found(&dmar(&[unit(0, 0x1000), unit(0, 0x2010)])), [0; 0], "no page begins there");
+    assert_eq!(found(&dmar(&[unit(0, 0x1000), unit(0, 0)])), [0; 0]);
+    let whole = dmar(&many(2));
+    for end in 0..whole.len() {
+        // What ends with an entry is a whole table of fewer.
+        let has_one = [44, 52].contains(&end);
+        assert_eq!(found(&whole[..end]).len(), usize::from(has_one), "{end}");
+    }
+    for length in [0, 3, 255] {
+        let mut content = dmar(&many(1));
+        content.extend([0, 0, length, 0]);
+        assert_eq!(found(&content), [0; 0], "{length}");
+    }
 }
 
 #[test]
@@ -307,7 +355,7 @@ fn damaged_and_random_tables_never_panic() {
         for (at, signature, bytes) in
             [(MADT_AT, b"APIC", 120), (FADT_AT, b"FACP", 240), (DSDT_AT, b"DSDT", 60)]
                 .into_iter()
-                .chain([(MCFG_AT, b"MCFG", 40)])
+                .chain([(MCFG_AT, b"MCFG", 40), (DMAR_AT, b"DMAR", 80)])
         {
             let content: Vec<u8> = (0..random() % bytes).map(|_| random() as u8 % 20).collect();
             memory.put_table(at, signature, &content);
