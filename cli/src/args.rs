@@ -195,6 +195,9 @@ pub struct Boot {
     /// What QEMU connects the disks to.
     #[arg(long, value_enum, default_value = "virtio", hide = true)]
     pub disk_bus: Bus,
+    /// Give QEMU's machine an IOMMU, which virtio disks go through.
+    #[arg(long, hide = true)]
+    pub iommu: bool,
     /// Do without io_uring where it could be used.
     #[arg(long, hide = true)]
     pub plain_disks: bool,

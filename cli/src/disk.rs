@@ -76,6 +76,15 @@ pub enum Bus {
     Ahci,
 }
 
+/// How they are connected there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Connected {
+    /// To what.
+    pub bus: Bus,
+    /// Whether the machine has an IOMMU, which virtio devices go through then.
+    pub has_iommu: bool,
+}
+
 /// The files of a node's disks. Those that are to go with the node go with this.
 pub struct Files {
     paths: Vec<PathBuf>,
@@ -135,10 +144,11 @@ impl Files {
         }
     }
 
-    /// Gives the disks to a node in QEMU.
-    pub fn to_qemu(&self, command: &mut Command, bus: Bus) {
+    /// Gives the disks to a node in QEMU, whose virtio devices go through its IOMMU if it has one.
+    pub fn to_qemu(&self, command: &mut Command, bus: Bus, has_iommu: bool) {
         for (number, path) in self.paths.iter().enumerate() {
-            qemu(command, number, path, bus, self.are_passing);
+            let connected = Connected { bus, has_iommu };
+            qemu(command, number, path, connected, self.are_passing);
         }
     }
 }
@@ -186,11 +196,17 @@ pub fn passing(command: &mut Command) {
 }
 
 /// Gives a node in QEMU the disk that is `file`, which goes when the node does if it is `passing`.
-pub fn qemu(command: &mut Command, number: usize, file: &Path, bus: Bus, passing: bool) {
+pub fn qemu(command: &mut Command, number: usize, file: &Path, to: Connected, passing: bool) {
     let cache = if passing { "unsafe" } else { "writeback" };
     let drive = format!("if=none,id=disk{number},format=raw,discard=unmap,cache={cache},file=");
     command.arg("-drive").arg(path::joined(drive, path::qemu_listed(file)));
-    let device = match bus {
+    let device = match to.bus {
+        Bus::Virtio if to.has_iommu => {
+            format!(
+                "virtio-blk-pci,drive=disk{number},serial=NILE{number},iommu_platform=on,\
+                 disable-legacy=on"
+            )
+        }
         Bus::Virtio => format!("virtio-blk-pci,drive=disk{number},serial=NILE{number}"),
         Bus::Ahci => format!("ide-hd,drive=disk{number},bus=ide.{number},serial=NILE{number}"),
     };

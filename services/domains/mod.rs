@@ -77,7 +77,9 @@ async fn work(stl: &Stl, shared: &Shared) {
             let Ok(node) = stl.node() else { return };
             let mut running = shared.running.borrow_mut();
             let (Some(domains), Some(running)) = (node.domains(), running.as_mut()) else { return };
-            running.turn(domains, host.now())
+            let pace = running.turn(domains, host.now());
+            running.take_news().iter().for_each(|line| host.log(format_args!("{line}")));
+            pace
         };
         shared.ended.notify();
         match pace {
@@ -164,6 +166,8 @@ impl DomainsKernel for DomainService {
                 age_us: 0,
                 core_us: 0,
                 unit_us: 0,
+                isolated: running.isolates(plan.device),
+                kept_off: 0,
             })
         })
     }
@@ -247,5 +251,7 @@ fn entry(running: &Running, now: Instant, domain: &Domain) -> DomainEntry {
         age_us: account.age.as_micros() as u64,
         core_us: account.core_micros,
         unit_us: account.unit_micros,
+        isolated: running.isolates(disks(ledger, |it| it.is_of(id.slot)).first().copied()),
+        kept_off: running.kept_off(id.slot),
     }
 }

@@ -11,7 +11,7 @@ use core::time::Duration;
 use nile_abi::{CoreId, Instant, PhysAddr, Status};
 use nile_domain::{
     Action, Command, Deadlines, DomainId, Extent, Happened, Ledger, Lifecycle, Look, Message, Name,
-    Phase, Refused, RequestId, Sizes, Supervisor, Thing, UNIT, Words,
+    Party, Phase, Refused, RequestId, Sizes, Supervisor, Thing, UNIT, Words,
 };
 use nile_ring::Region;
 use nile_stl::node::domains::{Entry, SEAT_CELLS, Seat, SeatLink, SeatPhase, Wanted};
@@ -28,6 +28,9 @@ const DEADLINES: Deadlines = Deadlines {
 
 /// Units of memory that are zeroed before others of this core go on.
 const AT_ONCE: usize = 1;
+
+/// Accesses of disks to memory of others that are counted at one look.
+const MOST_STRAYS: usize = 16;
 
 /// Ended commands that are remembered for who asks.
 const MOST_ENDED: usize = 64;
@@ -92,6 +95,15 @@ pub struct Running {
     pub others: VecDeque<Vec<u8>>,
     /// When a core was last seen to be parked that was to leave.
     pub parked: Instant,
+    /// Disks that the machine can keep to the memory of their domains.
+    confined: Vec<u16>,
+    /// Whether disks are kept to the memory of their domains, where the machine can: always, but
+    /// in controls.
+    pub confines_disks: bool,
+    /// From how many accesses to memory that is not its own the disk of each domain was kept, by
+    /// place, and what is still to be told of that.
+    kept_off: BTreeMap<u8, u64>,
+    news: Vec<String>,
 }
 
 impl Running {
@@ -124,6 +136,10 @@ impl Running {
             last_words: BTreeMap::new(),
             others: VecDeque::new(),
             parked: now,
+            confined: (0..sizes.devices).filter(|disk| domains.confines(*disk)).collect(),
+            confines_disks: true,
+            kept_off: BTreeMap::new(),
+            news: Vec::new(),
         };
         let known: Vec<DomainId> = running.supervisor.ledger().domains().map(|it| it.id).collect();
         for id in known {
@@ -157,6 +173,23 @@ impl Running {
         self.last_words.get(&slot).map_or("", |it| it)
     }
 
+    /// Whether a domain with this disk, or without one, has none that reaches other memory than its
+    /// own.
+    pub fn isolates(&self, disk: Option<u16>) -> bool {
+        disk.is_none_or(|disk| self.confines_disks && self.confined.contains(&disk))
+    }
+
+    /// From how many accesses to memory that is not its domain's the disk of the one in a place was
+    /// kept.
+    pub fn kept_off(&self, slot: u8) -> u64 {
+        self.kept_off.get(&slot).copied().unwrap_or_default()
+    }
+
+    /// What is to be told of such accesses, a line each, since this was asked.
+    pub fn take_news(&mut self) -> Vec<String> {
+        core::mem::take(&mut self.news)
+    }
+
     /// Says something to a domain; whether there was room.
     pub fn say(&mut self, slot: u8, cell: &[u8]) -> bool {
         self.links.get_mut(&slot).is_some_and(|link| link.send(cell))
@@ -167,6 +200,7 @@ impl Running {
         self.act(domains, now);
         self.listen(now);
         self.look(domains, now);
+        self.count_strays(domains);
         self.scrub(domains, now);
         self.renew(domains, now);
         self.supervisor.tick(now);
@@ -200,6 +234,9 @@ impl Running {
                     self.renewed.insert(disk);
                 }
                 Action::Send(id, message) => {
+                    if let Message::OfferMemory(extent) = message {
+                        self.extend(domains, id.slot, extent);
+                    }
                     self.say(id.slot, &message.encode(id));
                 }
                 Action::Force(core) => {
@@ -245,6 +282,7 @@ impl Running {
 
     fn build(&mut self, domains: &dyn Domains, id: DomainId) -> Result<(), String> {
         self.last_words.remove(&id.slot);
+        self.kept_off.remove(&id.slot);
         let ledger = self.supervisor.ledger();
         let text = ledger.domain(id).and_then(|domain| self.texts.get(&domain.name));
         let Some(Text { program, config }) = text else {
@@ -257,7 +295,7 @@ impl Running {
         let most = limits.map_or(0, |limits| limits.cores.1);
         let units = limits.map_or(0, |limits| limits.units.1.min(ledger.sizes().units));
         let (slot, generation) = (id.slot, id.generation);
-        let disk = ledger.devices().find(|(_, it)| it.is_own(id.slot)).map(|(disk, _)| disk);
+        let disk = self.disk_of(id.slot);
         let wanted = Wanted {
             slot,
             generation,
@@ -266,6 +304,7 @@ impl Running {
             memory: &memory,
             most_memory: u64::from(units) * UNIT,
             disk,
+            confines_disk: self.confines_disks,
             program,
             config,
         };
@@ -282,6 +321,42 @@ impl Running {
     fn grant(&self, start: u32, count: u32) -> Grant {
         let start = PhysAddr(self.first.0 + u64::from(start) * UNIT);
         Grant { start, bytes: u64::from(count) * UNIT }
+    }
+
+    fn disk_of(&self, slot: u8) -> Option<u16> {
+        let mut devices = self.supervisor.ledger().devices();
+        devices.find(|(_, it)| it.is_own(slot)).map(|(disk, _)| disk)
+    }
+
+    /// A domain's disk reaches memory before the domain is told that it has it.
+    fn extend(&self, domains: &dyn Domains, slot: u8, extent: Extent) {
+        if let Some(disk) = self.disk_of(slot) {
+            domains.extend(disk, self.grant(extent.start, extent.count));
+        }
+    }
+
+    /// Accesses to memory from which disks were kept.
+    fn count_strays(&mut self, domains: &dyn Domains) {
+        for stray in (0..MOST_STRAYS).map_while(|_| domains.stray()) {
+            let ledger = self.supervisor.ledger();
+            let holding = stray.disk.map(|disk| ledger.holding(Thing::Device(disk)));
+            let domain = holding.and_then(|it| match it.owner {
+                Party::Domain(slot) => ledger.in_slot(slot),
+                _ => None,
+            });
+            let Some(domain) = domain else {
+                self.news.push(format!("{stray}, and is kept from it"));
+                continue;
+            };
+            let count = self.kept_off.entry(domain.id.slot).or_default();
+            *count += 1;
+            // One that goes on is told of ever more seldom.
+            if count.is_power_of_two() {
+                let line = format!("{}: {stray}, and is kept from it ({count})", domain.name);
+                self.news.push(line);
+            }
+        }
+        self.news.truncate(MOST_ENDED);
     }
 
     /// What domains say.

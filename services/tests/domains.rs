@@ -1,6 +1,6 @@
 //! The supervisor's loop over a machine that is none: what is done to it, and what is told.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use nile_domain::{
 };
 use nile_ring::Region;
 use nile_services::domains::supervise::Running;
-use nile_stl::node::domains::{Entry, SEAT_BYTES, Seat, SeatLink, SeatPhase, Wanted};
+use nile_stl::node::domains::{Entry, SEAT_BYTES, Seat, SeatLink, SeatPhase, Stray, Wanted};
 use nile_stl::node::{Domains, Grant};
 
 const CORES: u16 = 4;
@@ -29,6 +29,10 @@ struct Machine {
     /// Which disks were to be as new, and how much memory was zero by then.
     renewed: RefCell<Vec<(u16, usize)>>,
     built_with: RefCell<Vec<Option<u16>>>,
+    /// Which memory which disk reaches besides, and what the domain has heard by then.
+    extended: RefCell<Vec<(u16, Grant, usize)>>,
+    heard: Cell<usize>,
+    strays: RefCell<Vec<Stray>>,
     admitted: RefCell<Vec<Entry>>,
     builds: Result<(), &'static str>,
 }
@@ -42,6 +46,9 @@ impl Machine {
             scrubbed: RefCell::default(),
             renewed: RefCell::default(),
             built_with: RefCell::default(),
+            extended: RefCell::default(),
+            heard: Cell::default(),
+            strays: RefCell::default(),
             admitted: RefCell::default(),
             builds,
         }
@@ -68,6 +75,7 @@ impl Domains for Machine {
     fn build(&self, wanted: &Wanted<'_>) -> Result<(), Status> {
         self.seat.clear();
         self.built_with.borrow_mut().push(wanted.disk);
+        assert!(wanted.confines_disk);
         match self.builds {
             Ok(()) => {
                 for (core, hardware) in (0..).zip(wanted.cores) {
@@ -103,6 +111,18 @@ impl Domains for Machine {
 
     fn disks(&self) -> u16 {
         DISKS
+    }
+
+    fn confines(&self, _: u16) -> bool {
+        true
+    }
+
+    fn extend(&self, disk: u16, memory: Grant) {
+        self.extended.borrow_mut().push((disk, memory, self.heard.get()));
+    }
+
+    fn stray(&self) -> Option<Stray> {
+        self.strays.borrow_mut().pop()
     }
 
     /// It takes a second look until it is done.
@@ -342,4 +362,55 @@ fn a_disk_is_as_new_before_the_memory_is_zeroed_that_it_could_reach() {
     assert_eq!(bench.free(), ((0..CORES).collect(), UNITS));
     let free = bench.running.supervisor.ledger().devices().next();
     assert!(free.is_some_and(|(_, it)| it.phase == Phase::Free));
+}
+
+/// A domain that is told of memory may have its disk write there at once.
+#[test]
+fn a_disk_reaches_memory_before_its_domain_hears_of_it() {
+    for (create, disk) in [(create_with_disk("web"), Some(0)), (create(), None)] {
+        let (mut bench, mut link, id) = made_by(&create);
+        assert!(bench.running.isolates(disk));
+        let offer = Message::OfferMemory(Extent { start: 4, count: 2 });
+        let ended = bench.ends(&resize(None, Some(6), false), |bench| {
+            while let Ok(Some(message)) = link.receive() {
+                if Message::decode(message.payload()) == Ok((id, offer)) {
+                    bench.machine.heard.set(bench.machine.extended.borrow().len() + 1);
+                    let Message::OfferMemory(extent) = offer else { unreachable!() };
+                    link.send(&Message::MemoryTaken(extent).encode(id));
+                }
+            }
+        });
+        assert_eq!(ended, Ok(()));
+        let memory = Grant { start: PhysAddr(FIRST.0 + 4 * UNIT), bytes: 2 * UNIT };
+        let wanted: Vec<_> = disk.map(|disk| (disk, memory, 0)).into_iter().collect();
+        assert_eq!(bench.machine.extended.borrow()[..], wanted);
+        assert_eq!(bench.machine.heard.get(), wanted.len() + 1, "the domain hears of it then");
+    }
+}
+
+#[test]
+fn what_a_disk_was_kept_from_is_counted_and_told_ever_more_seldom() {
+    let (mut bench, _link, _) = made_by(&create_with_disk("web"));
+    let stray = |disk| Stray { device: 0x28, disk, at: FIRST, writes: disk.is_some() };
+    bench.turn();
+    assert_eq!((bench.running.kept_off(1), bench.running.take_news().len()), (0, 0));
+    for _ in 0..5 {
+        bench.machine.strays.borrow_mut().push(stray(Some(0)));
+    }
+    bench.turn();
+    let told = |count| {
+        format!("web: the device 00:05.0 was to write to {FIRST}, and is kept from it ({count})")
+    };
+    assert_eq!(bench.running.take_news(), [told(1), told(2), told(4)]);
+    bench.machine.strays.borrow_mut().push(stray(None));
+    bench.turn();
+    let nobodys = format!("the device 00:05.0 was to read {FIRST}, and is kept from it");
+    assert_eq!(bench.running.take_news(), [nobodys]);
+    assert_eq!(bench.running.kept_off(1), 5);
+    // The next domain of the place begins without.
+    let ended = bench.ends(&Command::Destroy { name: web(), force: true }, |_| {});
+    assert_eq!(ended, Ok(()));
+    bench.running.command(bench.now, &create_with_disk("web")).unwrap();
+    bench.turn();
+    assert_eq!(bench.running.kept_off(1), 0);
 }

@@ -33,13 +33,16 @@ pub fn boot(options: &Boot) -> Result<Ran, Failure> {
     check_cores(options.cores)?;
     let mut command = child::command(program()?);
     machine(&mut command, options.cores, options.memory.0, options.count_instructions);
+    if options.iommu {
+        iommu(&mut command);
+    }
     if let Some(cpu) = &options.cpu {
         // The last one counts.
         command.args(["-cpu", cpu]);
     }
     // These live until the node has ended.
     let disks = Files::prepare(&options.disks)?;
-    disks.to_qemu(&mut command, options.disk_bus);
+    disks.to_qemu(&mut command, options.disk_bus, options.iommu);
     let mut firmware_state = None;
     let archive = packages::archive(options, options.config.as_ref())?;
     let config = options.config.as_ref().map(config::File::handed_on).transpose()?;
@@ -98,6 +101,11 @@ pub fn machine(command: &mut Command, cores: u16, memory: u64, count_instruction
     command.args(["-display", "none", "-serial", "stdio", "-monitor", "none"]);
     command.args(["-smp", &cores.to_string()]);
     command.args(["-m", &format!("{memory}B")]);
+}
+
+/// Gives the machine an IOMMU, which devices go through that come after it and say so.
+pub fn iommu(command: &mut Command) {
+    command.args(["-device", "intel-iommu"]);
 }
 
 /// Which kernel the node boots, and which is the same with symbols: scenarios have one of their

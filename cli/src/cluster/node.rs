@@ -14,7 +14,7 @@ use toml::Spanned;
 use super::args::Kind;
 use super::folder::{Disk, Folder, KEY, Node, Record};
 use super::{identity, keepers, pin, process};
-use crate::disk::{self, Bus};
+use crate::disk::{self, Bus, Connected};
 use crate::failure::Failure;
 use crate::size::Bytes;
 use crate::{boot, config, needs, packages};
@@ -350,6 +350,11 @@ fn qemu(
     let mut command = Command::new(boot::qemu::program()?);
     let (cores, memory) = record.machine_of(node);
     boot::qemu::machine(&mut command, cores, memory, false);
+    // Disks of domains are to reach the memory of their domains alone.
+    let has_iommu = record.shared.as_ref().is_some_and(|shared| shared.disks.is_some());
+    if has_iommu {
+        boot::qemu::iommu(&mut command);
+    }
     let mut module = config.to_path_buf();
     let (image, program) = match program {
         None => (needs::KERNEL, PROGRAM),
@@ -370,7 +375,8 @@ fn qemu(
         boot::qemu::card(&mut command, index, &socket, address);
     }
     for (number, disk) in disks.iter().enumerate() {
-        disk::qemu(&mut command, number, disk, Bus::Virtio, record.has_passing_disks());
+        let connected = Connected { bus: Bus::Virtio, has_iommu };
+        disk::qemu(&mut command, number, disk, connected, record.has_passing_disks());
     }
     Ok(command)
 }

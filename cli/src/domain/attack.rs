@@ -74,7 +74,7 @@ pub fn wanted(options: &AttackOptions) -> Result<Option<Attack>, Failure> {
 fn machine(config: &NamedTempFile, program: &str) -> Result<Boot, Failure> {
     let path = config.path().display().to_string();
     // The domain that attacks has the disk.
-    let words = ["nile", "boot", "--cores", "4", "--memory", "256M", "--disk", "8M"];
+    let words = ["nile", "boot", "--cores", "4", "--memory", "256M", "--disk", "8M", "--iommu"];
     let words = words.into_iter().chain(["--config", &path]);
     let parsed = Nile::try_parse_from(words.chain(["--program", program]));
     match parsed.map_err(|error| Failure::failed(error.to_string()))?.command {

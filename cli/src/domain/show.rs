@@ -25,6 +25,10 @@ pub struct Seen {
     memory: Bytes,
     /// Its disks: the file and the bytes of each.
     disks: Vec<(String, u64)>,
+    /// Whether these reach its memory alone, as far as that is known, and from how many accesses to
+    /// other memory they were kept.
+    isolated: Option<bool>,
+    kept_off: u64,
     limits: Limits,
     /// Its cores that others have, and those of its cores that are others', with whose they are.
     lent: Vec<(u16, String)>,
@@ -66,6 +70,8 @@ impl Seen {
             cpus: node.map(|node| record.cpus_of(node)).unwrap_or_default(),
             memory: memory(ledger.units_with(|it| it.is_of(id.slot))),
             disks: node.map(|node| disks(folder, record, node)).unwrap_or_default(),
+            isolated: None,
+            kept_off: 0,
             limits,
             lent,
             borrowed,
@@ -86,6 +92,8 @@ impl Seen {
             cpus: Vec::new(),
             memory: memory(entry.units),
             disks: own.cloned().collect(),
+            isolated: (!entry.disks.is_empty()).then_some(entry.isolated),
+            kept_off: entry.kept_off,
             limits: Limits {
                 cores: (entry.least_cores, entry.most_cores),
                 units: (1, entry.most_units),
@@ -109,6 +117,8 @@ impl Seen {
             cpus: Vec::new(),
             memory: memory(0),
             disks: Vec::new(),
+            isolated: None,
+            kept_off: 0,
             limits: domain.limits(0),
             lent: Vec::new(),
             borrowed: Vec::new(),
@@ -132,6 +142,8 @@ impl Seen {
             "cpus": self.cpus,
             "memory": self.memory.0,
             "disks": self.disks.iter().map(disk).collect::<Vec<_>>(),
+            "isolated": self.isolated,
+            "kept_off": self.kept_off,
             "min_cores": self.limits.cores.0,
             "max_cores": self.limits.cores.1,
             "max_memory": memory(self.limits.units.1).0,
@@ -182,6 +194,14 @@ impl Seen {
 ",
                 Bytes(*bytes)
             );
+        }
+        text += match self.isolated {
+            Some(true) => "isolated: yes, its disk reaches its own memory alone\n",
+            Some(false) => "isolated: no, its disk reaches all memory: there is no IOMMU\n",
+            None => "",
+        };
+        if self.kept_off > 0 {
+            text += &format!("its disk was kept from other memory {} times\n", self.kept_off);
         }
         for (core, other) in &self.lent {
             text += &format!("core {core} is lent to {other}\n");

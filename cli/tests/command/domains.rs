@@ -362,7 +362,7 @@ fn what_a_domain_reaches_for_stays_as_it_was_but_without_a_guard() {
     let said = run(&mut launcher(), &["domain", "attack", "--json"]).expect(0);
     let document: Value = serde_json::from_str(&said.out).expect("one JSON document");
     let attacks = document["attacks"].as_array().unwrap();
-    assert!(attacks.len() >= 71, "{document}");
+    assert!(attacks.len() >= 77, "{document}");
     for it in attacks {
         assert_eq!(it["broken"], false, "{it}");
         // Nobody could tell of a machine that is off.

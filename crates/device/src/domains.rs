@@ -290,10 +290,35 @@ pub struct Wanted<'a> {
     pub most_memory: u64,
     /// A disk, by its number among those that there are to give.
     pub disk: Option<u16>,
+    /// Whether that reaches this memory alone, if the machine can see to it: always, but where that
+    /// is what is tested.
+    pub confines_disk: bool,
     /// What it runs, as a node that is started for a program.
     pub program: &'a str,
     /// Its configuration file.
     pub config: &'a str,
+}
+
+/// An access to memory of a device that was kept from it, as that is not its domain's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stray {
+    /// The device: its bus, and which function of which device it is there.
+    pub device: u16,
+    /// The disk that it is, by its number among those for domains.
+    pub disk: Option<u16>,
+    /// The page of memory.
+    pub at: PhysAddr,
+    /// Whether it was to be written.
+    pub writes: bool,
+}
+
+impl fmt::Display for Stray {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Stray { device, at, writes, .. } = *self;
+        let (bus, number, function) = (device >> 8, device >> 3 & 31, device & 7);
+        let what = if writes { "write to" } else { "read" };
+        write!(f, "the device {bus:02x}:{number:02x}.{function} was to {what} {at}")
+    }
 }
 
 /// What the supervisor's managing core may do to its machine. None of it waits for a domain.
@@ -326,11 +351,27 @@ pub trait Domains {
     /// less than a millisecond.
     fn park(&self, cores: &[u16]);
 
-    /// Fills memory with zeros that nobody uses.
+    /// Fills memory with zeros that nobody uses, and that no disk of a domain reaches then.
     fn scrub(&self, memory: Grant);
 
     /// How many disks there are to give.
     fn disks(&self) -> u16;
+
+    /// Whether a disk of a domain reaches no memory but its domain's.
+    fn confines(&self, disk: u16) -> bool {
+        let _ = disk;
+        false
+    }
+
+    /// Lets the disk of a domain reach memory, too, that this is about to be offered.
+    fn extend(&self, disk: u16, memory: Grant) {
+        let _ = (disk, memory);
+    }
+
+    /// The next access to memory that a device was kept from.
+    fn stray(&self) -> Option<Stray> {
+        None
+    }
 
     /// Makes a disk as new that no domain has any more: it is stopped, so that it reaches no
     /// memory, and all of it is zero then. Whether that is done; if not, this is to be called

@@ -71,6 +71,11 @@ pub struct DomainEntry {
     pub core_us: u64,
     /// The same of units of memory.
     pub unit_us: u64,
+    /// Whether its disks reach its own memory alone, whatever they are told: the machine has an
+    /// IOMMU that they go through. So it is without disks.
+    pub isolated: bool,
+    /// From how many accesses to other memory they were kept.
+    pub kept_off: u64,
 }
 
 /// What a machine has to give, and to whom it has.

@@ -260,6 +260,9 @@ fn take_all(found: &mut Found<'_>, later: &[Frames]) -> Result<Taken, AssembleEr
         for disk in &mut supervised.disks {
             disk.memory = take(memory, disk.controller.shared_bytes())?;
         }
+        if let Some(iommu) = &mut supervised.iommu {
+            iommu.tables = take(memory, iommu.bytes())?;
+        }
     }
     let mut interfaces = heapless::Vec::new();
     for (index, device) in found.devices.network.iter().enumerate() {
@@ -300,7 +303,9 @@ fn domain_tables(found: &Found<'_>) -> usize {
             let parked = supervised.as_ref().map_or(1, |it| it.parked.len());
             let seats = Supervised::seats_bytes(parked) / PageSize::Large.bytes();
             let disks = supervised.as_ref().map_or(0, |it| it.disks.len());
-            DOMAIN_TABLES + 2 * seats as usize + disks * network::memory::TABLES
+            let iommu = supervised.as_ref().and_then(|it| it.iommu.as_ref());
+            let iommu = iommu.map_or(0, |it| TablePool::tables_for(it.bytes()) + 1);
+            DOMAIN_TABLES + 2 * seats as usize + disks * network::memory::TABLES + iommu
         }
     }
 }
@@ -313,12 +318,14 @@ fn build_spaces(
     let (domains, loops): (Vec<Frames>, Vec<Frames>) = match (&found.supervised, &found.domain) {
         (Some(supervised), _) => {
             let managed = [smp::shared(), supervised.seats, supervised.ledger];
-            (managed.into(), supervised.loops().collect())
+            let tables = supervised.iommu.as_ref().map(|it| it.tables);
+            (managed.into_iter().chain(tables).collect(), supervised.loops().collect())
         }
         (None, Some(domain)) => ([domain.seat].into(), [loop_of(domain.seat)].into()),
         (None, None) => ([smp::shared()].into(), Vec::new()),
     };
     let roles = found.cores.iter().map(|(_, roles)| *roles);
+    let iommus = found.supervised.as_ref().and_then(|it| it.iommu.as_ref());
     let ingredients = Ingredients {
         shared: &taken.shared,
         tables: taken.tables,
@@ -329,6 +336,7 @@ fn build_spaces(
         interfaces: &taken.interfaces,
         buffers: taken.buffers,
         disks: &taken.disks,
+        iommus: iommus.map_or(&[], |it| &it.units),
         given: found.supervised.as_ref().map_or(&[], |it| &it.disks),
         domains: &domains,
         ledger: found.domain.map(|it| it.ledger),

@@ -35,6 +35,10 @@ struct Forged([u64; nile_memory::paging::ENTRIES]);
 /// Tries it, on the managing core.
 pub(crate) fn attempt(manager: &NodeManager, apic: &LocalApic, attack: Attack, aim: u64) -> Tried {
     match attack.target() {
+        Target::Memory if attack == Attack::DiskOverwrites => {
+            disks::overwrite(manager, PhysAddr(aim))
+        }
+        Target::Secret => disks::copy(manager, PhysAddr(aim)),
         Target::Memory => reach(manager, attack, PhysAddr(aim)),
         Target::Core if attack == Attack::ForgeMessage => {
             spaces::forge_message(&Attacker::of(manager), ApicId(aim as u32))
@@ -218,13 +222,19 @@ impl Attacker {
         self.own_page(|words| words[0] = entry.bits())
     }
 
-    /// A page of this core's own memory with words of its choice: its frame. It is never freed.
+    /// A page of this core's own memory with words of its choice: its frame.
     fn own_page(&self, fill: impl FnOnce(&mut [u64])) -> Option<PhysAddr> {
+        self.own_words(fill).map(|(_, frame)| frame)
+    }
+
+    /// The same, and where this core sees it. It is never freed.
+    fn own_words(&self, fill: impl FnOnce(&mut [u64])) -> Option<(*mut u64, PhysAddr)> {
         let mut forged = Box::new(Forged([0; nile_memory::paging::ENTRIES]));
         fill(&mut forged.0);
-        let at = VirtAddr((&raw const *Box::leak(forged)).addr() as u64);
+        let seen = &raw mut Box::leak(forged).0;
+        let at = VirtAddr(seen.addr() as u64);
         let space = AddressSpace::recover(CoreId::BOOT, self.root);
         let page = space.find(&self.tables, at)?;
-        Some(PhysAddr(page.phys.0 + (at.0 - page.virt.0)))
+        Some((seen.cast(), PhysAddr(page.phys.0 + (at.0 - page.virt.0))))
     }
 }

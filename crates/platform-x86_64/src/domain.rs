@@ -16,7 +16,7 @@ use heapless::Vec;
 use nile_abi::{CoreId, Generation, MAX_CORES, PageSize, PhysAddr, Role, Status, VirtAddr};
 use nile_memory::{MemoryKind, MemoryMap, MemoryRegion};
 use nile_platform::board::driver;
-use nile_platform::domains::{FrameLoop, LOOP_BYTES, LOOP_OFFSET, SEAT_BYTES};
+use nile_platform::domains::{FrameLoop, LOOP_BYTES, LOOP_OFFSET, SEAT_BYTES, Stray};
 use nile_platform::{CorePhase, Domains, Entry, Fault, Grant, Seat, SeatPhase, Seated, Wanted};
 use nile_ring::{PoolError, PoolMemory, Region};
 
@@ -25,7 +25,8 @@ use crate::apic::{ApicId, LocalApic, local as local_apic};
 use crate::assemble::{self, AssembleError, Found};
 use crate::devices::Devices;
 use crate::disk::{Controller, DiskEntry, MAX_DISKS, wipe};
-use crate::machine::NodeManager;
+use crate::iommu::{self, Iommu};
+use crate::machine::{NodeManager, frames_of};
 use crate::mmio::Mmio;
 use crate::node::{Frames, Node, region};
 use crate::power::Power;
@@ -53,6 +54,8 @@ pub struct Supervised {
     pub memory: Frames,
     /// The disks for them: each a device of the ledger.
     pub disks: Vec<DiskEntry, MAX_DISKS>,
+    /// What keeps them to the memory of their domains, where the machine has one.
+    pub iommu: Option<Iommu>,
     /// A seat for each domain that there can be.
     pub seats: Frames,
     /// For the ledger.
@@ -355,6 +358,13 @@ impl NodeManager {
         self.node().supervised.as_ref()
     }
 
+    /// The machine's IOMMU, if it has one that is used.
+    fn iommu(&self) -> Option<iommu::Seen<'static>> {
+        let iommu = self.supervised()?.iommu.as_ref()?;
+        // SAFETY: this is a supervisor's managing core, and nobody else has it.
+        Some(unsafe { iommu.managed() })
+    }
+
     /// A disk that there is to give.
     fn given_disk(&self, disk: u16) -> Option<(&'static DiskEntry, DeviceRegisters)> {
         let disk = usize::from(disk);
@@ -396,7 +406,7 @@ impl Domains for NodeManager {
         let cores: Vec<ApicId, MAX_CORES> =
             cores.map(|it| it.copied().ok_or(Status::Invalid)).collect::<Result<_, _>>()?;
         let memory: Vec<Frames, MOST_PIECES> = (wanted.memory.len() <= MOST_PIECES)
-            .then(|| wanted.memory.iter().map(|it| crate::machine::frames_of(*it)).collect())
+            .then(|| wanted.memory.iter().map(|it| frames_of(*it)).collect())
             .ok_or(Status::Invalid)?;
         let inside = |it: &Frames| {
             let whole = |at: PhysAddr| at.is_aligned(PageSize::Large);
@@ -444,6 +454,11 @@ impl Domains for NodeManager {
         let low = VirtAddr(parking.order() as u64 - layout::SHARED_BASE.0);
         let mut start = Start::new(first, 0, low, root, stack_top);
         start.entry = space::beginning_of_domain();
+        if let Some(disk) = wanted.disk.filter(|_| wanted.confines_disk)
+            && let Some(iommu) = self.iommu()
+        {
+            iommu.give(disk, &order.memory);
+        }
         // SAFETY: no domain is being put together, so nobody reads the order; the core is parked,
         // and the boot space is nobody's.
         unsafe {
@@ -490,6 +505,9 @@ impl Domains for NodeManager {
     }
 
     fn scrub(&self, memory: Grant) {
+        if let Some(iommu) = self.iommu() {
+            iommu.hide(frames_of(memory));
+        }
         nile_platform::Manager::zero(self, memory);
     }
 
@@ -497,8 +515,32 @@ impl Domains for NodeManager {
         self.supervised().map_or(0, |it| it.disks.len() as u16)
     }
 
+    fn confines(&self, disk: u16) -> bool {
+        self.iommu().is_some_and(|it| it.confines(disk))
+    }
+
+    fn extend(&self, disk: u16, memory: Grant) {
+        if let Some(iommu) = self.iommu()
+            && iommu.is_given(disk)
+        {
+            iommu.extend(disk, frames_of(memory));
+        }
+    }
+
+    fn stray(&self) -> Option<Stray> {
+        self.iommu()?.stray()
+    }
+
     fn renew(&self, disk: u16) -> bool {
-        let Some((entry, registers)) = self.given_disk(disk) else { return true };
+        let Some((entry, mut registers)) = self.given_disk(disk) else { return true };
+        if let Some(iommu) = self.iommu()
+            && iommu.is_given(disk)
+        {
+            // What does not stop goes on seeing its window; why it is not as new is said below.
+            if registers.reset() {
+                iommu.take(disk);
+            }
+        }
         // SAFETY: the managing core has both in its space for ever; the disk is no domain's.
         let renewed = unsafe { self.renewals().go_on(disk, entry.memory, registers) };
         renewed.unwrap_or_else(|why| {

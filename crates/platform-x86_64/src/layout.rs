@@ -62,6 +62,8 @@ const IO_APIC_BASE: VirtAddr = VirtAddr(0xffff_b000_0001_0000);
 /// The HPET, on the cores that have a comparator of it.
 pub const HPET: VirtAddr = VirtAddr(0xffff_b000_0008_0000);
 
+const IOMMU_BASE: VirtAddr = VirtAddr(0xffff_b000_000a_0000);
+
 const DEVICE_BASE: VirtAddr = VirtAddr(0xffff_b000_0010_0000);
 
 /// Kinds of registers that a device has, each seen through a window of its own.
@@ -169,6 +171,11 @@ pub fn user(slot: UserSlot, memory_end: PhysAddr) -> Span {
 /// The registers of the I/O APIC `index`.
 pub const fn io_apic(index: usize) -> VirtAddr {
     VirtAddr(IO_APIC_BASE.0 + index as u64 * PageSize::Small.bytes())
+}
+
+/// The registers of the unit `index` of the IOMMU, on a supervisor's managing core.
+pub const fn iommu(index: usize) -> VirtAddr {
+    VirtAddr(IOMMU_BASE.0 + index as u64 * PageSize::Small.bytes())
 }
 
 /// Where the core that drives the device with this number sees its registers of the kind
@@ -320,7 +327,8 @@ mod tests {
         assert!(last.end <= SHARED_BASE);
         assert!(shared(PhysAddr(PHYSICAL_REACH)) <= TABLES_BASE);
         assert!(table(PhysAddr(PHYSICAL_REACH)) <= LOCAL_APIC);
-        assert!(io_apic(crate::acpi::MAX_IO_APICS) <= HPET && HPET < DEVICE_BASE);
+        assert!(io_apic(crate::acpi::MAX_IO_APICS) <= HPET && HPET < IOMMU_BASE);
+        assert!(iommu(crate::acpi::MAX_IOMMUS) <= DEVICE_BASE);
         let devices = device_window(crate::devices::number_of_disk(crate::disk::MAX_DISKS), 0);
         assert!(devices.0 <= LOCAL_APIC.0 + PageSize::Large.bytes(), "one table maps them");
         assert!(devices < ZEROING_WINDOW);

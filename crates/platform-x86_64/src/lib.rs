@@ -41,7 +41,7 @@
 //! * Devices of the board: [`acpi`], [`apic`], [`clock`], [`timer`], [`calendar`], [`serial`],
 //!   [`power`]; [`cpu`] for what the processor can do, [`entropy`] and
 //!   [`checksum`].
-//! * Devices on its buses: [`pci`], [`network`].
+//! * Devices on its buses: [`pci`], [`network`]; [`iommu`], which memory some of them reach.
 //! * Interrupts: [`gdt`], [`idt`], [`interrupts`], [`vector`]; `lines`, those of devices.
 //! * Packages: [`user`].
 //! * Where the machine itself is touched: [`privileged`], [`tables`], [`mmio`]. Privileged
@@ -78,6 +78,7 @@ pub mod heap;
 pub mod idt;
 pub mod images;
 pub mod interrupts;
+pub mod iommu;
 pub mod layout;
 pub mod ledger;
 mod lines;

@@ -26,7 +26,7 @@
 //! | whom they interrupt (a guarded domain's) | r--         |                   |        |
 //! | disks for domains (a supervisor's)   |                 | rw-               |        |
 //! | parked cores (not a domain's)        |                 | rw-               |        |
-//! | seats, ledger (a supervisor's)       |                 | rw-               |        |
+//! | seats, ledger, IOMMU (a supervisor's) |                | rw-               |        |
 //! | the seat (a domain's)                |                 | rw-               |        |
 //! | loops of seats (the network core)    | rw-             | rw-               |        |
 //!
@@ -188,6 +188,8 @@ pub struct Ingredients<'a> {
     pub disks: &'a [DiskEntry],
     /// Those that domains are given, which the managing core makes as new.
     pub given: &'a [DiskEntry],
+    /// The units of a supervisor's IOMMU.
+    pub iommus: &'a [PhysAddr],
     /// What the managing core has for parked cores and domains: seats, or its own, the ledger.
     pub domains: &'a [Frames],
     /// The ledger of its supervisor, if the node is a domain.
@@ -321,6 +323,9 @@ impl Ingredients<'_> {
             }
             for (index, io_apic) in self.platform.io_apics.iter().enumerate() {
                 map(layout::io_apic(index), page(io_apic.base), Permissions::DEVICE)?;
+            }
+            for (index, at) in self.iommus.iter().enumerate() {
+                map(layout::iommu(index), page(*at), Permissions::DEVICE)?;
             }
         }
         if !manages && self.drives_loops == Some(core) {

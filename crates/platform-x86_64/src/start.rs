@@ -19,6 +19,7 @@ use crate::cpu::{self, Features};
 use crate::devices;
 use crate::domain::Supervised;
 use crate::images::choice::Placed;
+use crate::iommu::{self, Iommu};
 use crate::layout::{self, image};
 use crate::ledger::Ledger;
 use crate::local::{self, Local};
@@ -164,6 +165,7 @@ fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, St
             parked,
             memory: give(&mut memory, keeps.memory, reach).ok_or(StartError::NothingToGive)?,
             disks: heapless::Vec::new(),
+            iommu: None,
             seats: Frames { start: PhysAddr(0), bytes: 0 },
             ledger: Frames { start: PhysAddr(0), bytes: 0 },
             local_apic: platform.local_apic,
@@ -197,6 +199,11 @@ fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, St
         && let Some(keeps) = plan.keeps.and_then(|it| it.disks)
     {
         supervised.disks = devices.give(keeps);
+        if !platform.iommus.is_empty() && !supervised.disks.is_empty() {
+            let (disks, memory) = (&supervised.disks, supervised.memory);
+            let found = Iommu::find(&platform.iommus, disks, memory, &look);
+            supervised.iommu = found.inspect_err(tell_unused).ok();
+        }
     }
     let today = calendar::read();
     let started = today.map(|today| today.saturating_sub(clock.now().since(Instant::START)));
@@ -231,6 +238,9 @@ fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, St
     })?;
     step_done(BootStep::Tables);
     node.steps = steps;
+    if let Some(supervised) = &mut node.supervised {
+        begin_iommu(supervised);
+    }
 
     // The others enter their own spaces and begin; so does this one, without waiting for them.
     let node = &*node;
@@ -300,6 +310,22 @@ fn give(memory: &mut MemoryMap, keeps: u64, reach: PhysAddr) -> Option<Frames> {
     let bytes = whole(memory.total_usable().saturating_sub(keeps).min(most));
     let start = (bytes > 0).then(|| memory.take(bytes, PageSize::Large, reach))??;
     Some(Frames { start, bytes })
+}
+
+/// Has a supervisor's IOMMU begin, or goes on without it.
+fn begin_iommu(supervised: &mut Supervised) {
+    let Some(iommu) = &supervised.iommu else { return };
+    // SAFETY: this is the boot path, and the tables were taken for this.
+    let seen = unsafe { iommu.at_boot() };
+    if let Err(why) = seen.begin() {
+        seen.end();
+        tell_unused(&why);
+        supervised.iommu = None;
+    }
+}
+
+fn tell_unused(why: &iommu::NotUsed) {
+    serial::log(format_args!("the IOMMU is not used: {why}"));
 }
 
 /// Makes the board ready, and says how all cores but the first begin.

@@ -8,6 +8,8 @@ use core::fmt;
 pub enum Target {
     /// A word of memory, by its physical address.
     Memory,
+    /// The same, but that it is read: whoever attacks sees what is there.
+    Secret,
     /// A core, by the machine's name for it.
     Core,
     /// Something of the machine that every core sees: whoever attacks sees whether it changed.
@@ -115,6 +117,8 @@ attacks! {
         "have the processor not know any more which pages are not executable";
     RunOwnCode "run-own-code" Power
         "write a reset of the machine into own memory, and have that executed";
+    DiskOverwrites "disk-overwrites" Memory "have the own disk write there what it reads";
+    DiskCopies "disk-copies" Secret "have the own disk keep what is there, and read that back";
     SeatOfOnes "seat-of-ones" Seat
         "fill the seat with ones: every length and index is as large as it can be";
     SeatOfNoise "seat-of-noise" Seat "fill the seat with noise";

@@ -36,6 +36,9 @@ const LONG: Duration = Duration::from_secs(5);
 const ATTACKER: u8 = 1;
 const VICTIM: u8 = 2;
 
+/// The disk that the attacker has.
+const DISK: u16 = 0;
+
 /// No attack has this number: all of them.
 const ALL: u64 = u64::MAX;
 
@@ -72,7 +75,7 @@ impl Aim {
 
     fn of(attack: Attack) -> &'static [Aim] {
         match attack.target() {
-            Target::Memory => &[Aim::Supervisor, Aim::Ledger, Aim::Domain],
+            Target::Memory | Target::Secret => &[Aim::Supervisor, Aim::Ledger, Aim::Domain],
             Target::Core => &[Aim::Core],
             Target::Machine | Target::Power => &[Aim::Machine],
             Target::Seat => &[Aim::Seat],
@@ -108,8 +111,16 @@ pub fn start<M: Misbehave>(core: &Core<M>, arguments: &Arguments<'_>) {
         let (Some(red), Some(blue)) = (Name::new(b"red"), Name::new(b"blue")) else { return };
         let (ledger, base) = (domains.ledger(), M::Manager::SHARED_BASE);
         running.all_parked(LONG).await;
-        let mut attacks =
-            Attacks { running, base, findings, page, ledger, victim: 0, names: [red, blue] };
+        let mut attacks = Attacks {
+            running,
+            base,
+            findings,
+            page,
+            ledger,
+            victim: 0,
+            names: [red, blue],
+            kept_off: 0,
+        };
         let kept = if control { 0 } else { attacks.all(only, false).await };
         let broken = attacks.all(only, true).await;
         attacks.findings.figure("attacks_contained", kept);
@@ -128,6 +139,8 @@ struct Attacks<M: Misbehave> {
     /// Where the other domain's is.
     victim: u64,
     names: [Name; 2],
+    /// From how many accesses to other memory the attacker's disk was kept.
+    kept_off: u64,
 }
 
 impl<M: Misbehave> Attacks<M> {
@@ -145,9 +158,15 @@ impl<M: Misbehave> Attacks<M> {
             ALL => !is_control || it.target() != Target::Power,
             only => *it as u64 == only,
         };
+        let can_confine = self.can_confine();
+        let is_by_disk = |it: &Attack| matches!(it, Attack::DiskOverwrites | Attack::DiskCopies);
         // Its control would be another supervisor.
         let has_control = |it: &Attack| !is_control || it.target() != Target::Seat;
         for attack in Attack::ALL.into_iter().filter(wanted).filter(has_control) {
+            // Without an IOMMU nothing contains it.
+            if is_by_disk(&attack) && !can_confine {
+                continue;
+            }
             for aim in Aim::of(attack).iter().copied() {
                 let (tried, harm) = match aim {
                     Aim::Messages | Aim::Frames | Aim::Parked | Aim::Hold => {
@@ -155,10 +174,18 @@ impl<M: Misbehave> Attacks<M> {
                     }
                     _ => (self.attempt(attack, aim).await, None),
                 };
+                let is_read = attack.target() == Target::Secret && tried == Some(Tried::Done);
                 let harm = match harm {
                     Some(harm) => Some(harm),
+                    None if is_read => Some("the word is read"),
                     None => self.harm(aim, tried, is_control).await,
                 };
+                if is_by_disk(&attack) && !is_control {
+                    let kept_off = self.running.engine.kept_off(ATTACKER);
+                    let is_told = kept_off > self.kept_off;
+                    self.kept_off = kept_off;
+                    self.findings.check(is_told, format_args!("{attack} on {aim:?}: not counted"));
+                }
                 self.findings.check(
                     harm.is_some() == is_control,
                     format_args!("{attack} on {aim:?}, {how}: {tried:?}, {harm:?}"),
@@ -194,6 +221,13 @@ impl<M: Misbehave> Attacks<M> {
         right
     }
 
+    /// Whether the machine can keep the attacker's disk to its memory.
+    fn can_confine(&self) -> bool {
+        let core = &self.running.core;
+        let domains = core.machine().manager().and_then(|it| it.domains());
+        domains.is_some_and(|it| it.confines(DISK))
+    }
+
     fn name(&self, slot: u8) -> Name {
         self.names[usize::from(slot - 1)]
     }
@@ -205,9 +239,11 @@ impl<M: Misbehave> Attacks<M> {
         let (name, limits) =
             (self.name(slot), Limits { cores: (1, most), units: (1, UNITS), priority: 0 });
         let has_disks = self.running.ledger().sizes().devices > 0;
-        let device = (slot == ATTACKER && has_disks).then_some(0);
+        let device = (slot == ATTACKER && has_disks).then_some(DISK);
         let create = Create { name, cores: 1, units: UNITS, limits, device };
         self.running.has_no_guard = is_control && slot == ATTACKER;
+        self.running.engine.confines_disks = !self.running.has_no_guard;
+        self.kept_off = 0;
         let made = self.running.carry_out(&Command::Create(create)).await;
         self.findings.expect(made, &format!("{name} is made"));
         if slot == VICTIM {

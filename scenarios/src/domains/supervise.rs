@@ -38,7 +38,7 @@ pub struct Running<M: Machine> {
     pub has_no_guard: bool,
 }
 
-/// A machine that leaves memory and disks as they are.
+/// A machine that leaves memory and disks as they are; so disks go on reaching what they reached.
 struct Unscrubbed<'a>(&'a dyn Domains);
 
 impl Domains for Unscrubbed<'_> {
@@ -78,6 +78,14 @@ impl Domains for Unscrubbed<'_> {
 
     fn disks(&self) -> u16 {
         self.0.disks()
+    }
+
+    fn confines(&self, disk: u16) -> bool {
+        self.0.confines(disk)
+    }
+
+    fn extend(&self, disk: u16, memory: Grant) {
+        self.0.extend(disk, memory);
     }
 
     fn renew(&self, _: u16) -> bool {

@@ -7,7 +7,7 @@ use nile_abi::{MacAddress, NodeId};
 use nile_cli::args::Guest;
 use nile_cli::boot::{self, qemu};
 use nile_cli::child;
-use nile_cli::disk::{self, Bus};
+use nile_cli::disk::{self, Bus, Connected};
 use nile_cli::failure::Failure;
 use nile_cli::serial::Said;
 
@@ -23,7 +23,8 @@ pub fn run(options: &Guest) -> Result<(), Failure> {
     }
     if let Some(disk) = &options.disk {
         disk::make(disk, None)?;
-        disk::qemu(&mut command, 0, disk, Bus::Virtio, true);
+        let connected = Connected { bus: Bus::Virtio, has_iommu: false };
+        disk::qemu(&mut command, 0, disk, connected, true);
     }
     let mut report = None;
     let status = child::listen(&mut command, options.limit, |said| match said {

@@ -175,6 +175,10 @@ fn a_domain_of_a_pc_sorts_on_a_disk_of_its_own() {
     let made: Value = serde_json::from_str(&create("batch", &["--disk", "32M"]).expect(0).out)
         .expect("one JSON document");
     assert_eq!(made["disks"][0]["bytes"], json!(32 << 20));
+    // The machine has an IOMMU, which the disk goes through.
+    assert_eq!((&made["isolated"], &made["kept_off"]), (&json!(true), &json!(0)));
+    let shown = place.run(&["domain", "show", "batch"]).expect(0).out;
+    assert!(shown.contains("isolated: yes, its disk reaches its own memory alone"), "{shown}");
     refused(create("web", &["--disk", "1M"]), "device 0 is batch's");
     let sort = ["run", "terasort", "--size", "1M", "--keep", "--on", "batch"];
     named(&sort).expect(0);
@@ -187,6 +191,8 @@ fn a_domain_of_a_pc_sorts_on_a_disk_of_its_own() {
     assert!(again.err.contains("gone with batch: terasort."), "{}", again.err);
     assert_eq!(place.run(&["ls"]).out, "there are no datasets\n");
     named(&sort).expect(0);
+    // The disk has never been told anything else.
+    assert_eq!(place.json(&["domain", "show", "batch"])["kept_off"], json!(0));
     place.run(&["domain", "destroy", "batch", "--force"]).expect(0);
     let free = place.json(&["domain", "list"])["free"]["disks"].clone();
     assert_eq!(free[0]["bytes"], json!(32 << 20));

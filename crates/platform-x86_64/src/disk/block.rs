@@ -17,7 +17,7 @@ use super::memory::{DISCARDED_BYTES, HEADER_BYTES, SERIAL_BYTES, SLOTS, Slots};
 use crate::node::Frames;
 use crate::virtio::DeviceRegisters;
 use crate::virtio::memory::QUEUE_BUFFERS;
-use crate::virtio::registers::MESSAGE;
+use crate::virtio::registers::{ACCESS_PLATFORM, MESSAGE};
 use crate::virtio::ring::{Broken, Ring};
 
 /// Features (virtio 1.1, 5.2.3 and 6): the device says how long a piece of memory may be, how
@@ -30,7 +30,14 @@ const SECTOR: u64 = 1 << 6;
 pub(super) const FLUSH: u64 = 1 << 9;
 const DISCARDS: u64 = 1 << 13;
 pub(super) const VERSION_1: u64 = 1 << 32;
-const WANTED: u64 = LARGEST_PIECE | MOST_PIECES | READ_ONLY | SECTOR | FLUSH | DISCARDS | VERSION_1;
+const WANTED: u64 = LARGEST_PIECE
+    | MOST_PIECES
+    | READ_ONLY
+    | SECTOR
+    | FLUSH
+    | DISCARDS
+    | VERSION_1
+    | ACCESS_PLATFORM;
 
 /// Where its own registers say so (virtio 1.1, 5.2.4).
 pub(super) const CAPACITY_REGISTER: usize = 0;

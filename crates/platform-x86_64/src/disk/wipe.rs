@@ -13,6 +13,7 @@ use super::block::{CAPACITY_REGISTER, DONE, NOT_YET, OpenError, READ_ONLY, VERSI
 use super::memory::{DISCARDED_BYTES, HEADER_BYTES, Slots};
 use crate::node::Frames;
 use crate::virtio::DeviceRegisters;
+use crate::virtio::registers::ACCESS_PLATFORM;
 use crate::virtio::ring::{Broken, Ring};
 
 /// It writes zeros by itself.
@@ -134,7 +135,8 @@ impl Wipe {
         let status = DeviceStatus::ACKNOWLEDGE | DeviceStatus::DRIVER;
         registers.set_status(status);
         // Without a flush of its own, what it says is done is on the disk.
-        registers.write_driver_features(VERSION_1 | WRITES_ZEROS);
+        let offered = registers.read_device_features();
+        registers.write_driver_features(offered & (VERSION_1 | WRITES_ZEROS | ACCESS_PLATFORM));
         let status = status | DeviceStatus::FEATURES_OK;
         registers.set_status(status);
         if !registers.get_status().contains(DeviceStatus::FEATURES_OK) {

@@ -21,7 +21,7 @@ use super::memory::{self, BUFFER_BYTES, RECEIVE_BUFFERS, TRANSMIT_BUFFERS};
 use super::queue::Queue;
 use crate::node::Frames;
 use crate::virtio::DeviceRegisters;
-use crate::virtio::registers::{MESSAGE, NEVER};
+use crate::virtio::registers::{ACCESS_PLATFORM, MESSAGE, NEVER};
 use crate::virtio::ring::Broken;
 
 /// Where its own registers have its address and the largest packet.
@@ -163,7 +163,8 @@ unsafe fn begin(
     let mut status = DeviceStatus::ACKNOWLEDGE | DeviceStatus::DRIVER;
     registers.set_status(status);
     let offered = registers.read_device_features();
-    registers.write_driver_features(offered & (VERSION_1 | ADDRESS | LARGEST_PACKET));
+    let wanted = VERSION_1 | ADDRESS | LARGEST_PACKET | ACCESS_PLATFORM;
+    registers.write_driver_features(offered & wanted);
     status |= DeviceStatus::FEATURES_OK;
     registers.set_status(status);
     let agreed = registers.get_status().contains(DeviceStatus::FEATURES_OK);

@@ -235,5 +235,9 @@ impl Transport for DeviceRegisters {
 /// The message that a device interrupts by; the only one that is used.
 pub const MESSAGE: u16 = 0;
 
+/// Its device goes to memory by the addresses that the platform gives it (virtio 1.1, 6.1): where
+/// an IOMMU is, through that. One that does not say so goes past it.
+pub const ACCESS_PLATFORM: u64 = 1 << 33;
+
 /// "The queue does not interrupt", for [`DeviceRegisters::interrupt_by`].
 pub const NEVER: u16 = SILENT;
