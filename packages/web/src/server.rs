@@ -16,6 +16,10 @@ use crate::pages::{self, Figures};
 use crate::request;
 use crate::session::{self, Note};
 
+/// For how long it is tried to read what is to be sent, and how long until it is tried again.
+const UNREADABLE: Duration = Duration::from_secs(5);
+const AGAIN: Duration = Duration::from_millis(50);
+
 /// How long a connection may do nothing.
 const IDLE: Duration = Duration::from_secs(60);
 
@@ -95,17 +99,23 @@ impl Server<'_> {
     }
 
     /// Gives more of a dataset to be sent: first it is read, while what was given before is on its
-    /// way, then there is to be room. What cannot be read ends the connection, as its length was
-    /// said.
+    /// way, then there is to be room. What cannot be read for a while ends the connection, as its
+    /// length was said: who has it may begin anew, or not be known yet.
     fn send(&self, connection: &TcpStream<'_>, note: &Note, ahead: &mut Ahead) -> Option<Next> {
         let (piece, log) = (note.piece.as_ref()?, connection.log());
         if ahead.bytes.is_empty() {
-            let read = self.data.read(piece, note.sent(&log));
-            let said = |error: &_| {
-                let host = self.data.stl().host();
-                host.log(format_args!("{}: {error}", piece.name));
+            let (host, runtime) = (self.data.stl().host(), self.network.runtime());
+            let until = host.now() + UNREADABLE;
+            let bytes = loop {
+                match runtime.block_on(self.data.read(piece, note.sent(&log))) {
+                    Ok(bytes) => break bytes,
+                    Err(_) if host.now() < until => runtime.block_on(host.pause(AGAIN)),
+                    Err(error) => {
+                        host.log(format_args!("{}: {error}", piece.name));
+                        return None;
+                    }
+                }
             };
-            let bytes = self.network.runtime().block_on(read).inspect_err(said).ok()?;
             *ahead = Ahead { bytes, given: 0 };
         }
         let rest = &ahead.bytes[ahead.given..];

@@ -425,6 +425,10 @@ fn a_download_goes_on_while_its_server_is_stopped() {
         passed(&run_web(seed, good, "v6=1 bytes=1500000 stop_us=5000")[0], "web", seed);
         passed(&run_web(seed, bad(), "v6=1 bytes=60000 stop_us=500000")[0], "web", seed);
     }
+    // What is to be sent cannot be read at first.
+    for seed in [703, 704] {
+        passed(&run_web(seed, bad(), "bytes=60000")[0], "web", seed);
+    }
     let forgotten = run_web(700, good, "bytes=3000000 stop_us=5000 control=1");
     assert_eq!(forgotten[0].outcome, Outcome::Failure, "what is not kept is lost");
 }
