@@ -7,7 +7,7 @@ use nile_abi::{NodeId, Status};
 use nile_interfaces::dataset::records::{Draft, Listed};
 use nile_interfaces::dataset::{DatasetClient, NAMES};
 use nile_interfaces::name::NameClient;
-use nile_stl::{CallResult, all};
+use nile_stl::{CallResult, Client, all};
 
 use super::held::Held;
 use super::service;
@@ -31,6 +31,21 @@ const MOMENT: Duration = Duration::from_millis(100);
 
 /// How long a store that is busy is left alone.
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// The instances of a service of the stores. Cores with disks may all be about to begin anew, where
+/// there are some: they are waited for as long as the patience lasts.
+fn find<C: Client>(session: &mut Session) -> Result<Vec<Target>, Failure> {
+    let deadline = Instant::now() + session.patience;
+    loop {
+        if let Some(all) = service::find::<C>(session)? {
+            return Ok(all);
+        }
+        if session.record.disk.is_none() || Instant::now() >= deadline {
+            return Err(Failure::request("no node of the cluster keeps datasets"));
+        }
+        session.peer.until(MOMENT, |_| false)?;
+    }
+}
 
 /// The stores of a cluster, the one on the lowest node first.
 pub struct Stores {
@@ -73,11 +88,10 @@ impl Stores {
     /// The same with those that cannot be opened.
     pub fn of_all(query: &Query) -> Result<Stores, Failure> {
         let mut session = Session::open(&query.which, query.timeout)?;
-        let none = || Failure::request("no node of the cluster keeps datasets");
         let absent = session.away();
-        service::find::<DatasetClient>(&mut session)?.ok_or_else(none)?;
+        find::<DatasetClient>(&mut session)?;
         let mut all = service::named(&session, &NAMES);
-        let mut names = service::find::<NameClient>(&mut session)?.ok_or_else(none)?;
+        let mut names = find::<NameClient>(&mut session)?;
         // One that has just been killed is not waited for.
         for targets in [&mut all, &mut names] {
             targets.retain(|target| !absent.contains(&target.node));
