@@ -190,13 +190,14 @@ pub fn top(options: &TopOptions) -> Result<(), Failure> {
         let mut after = Vec::new();
         for domain in charged(&folder, &record)? {
             let sample = sample(&mut session, domain.node())?;
-            let generation = domain.account.age.as_secs() as u32;
+            // One that is younger than what was seen has only the name of that.
+            let own_age = domain.account.age.as_secs() as u32;
             let is_it = |(name, age, _): &&(String, u32, Sample)| {
-                *name == domain.name && *age <= generation
+                *name == domain.name && *age <= own_age
             };
             let earlier = before.iter().find(is_it).map(|(.., sample)| sample);
             rows.push(Row::of(&domain, earlier.zip(sample.as_ref()), span));
-            after.extend(sample.map(|sample| (domain.name, generation, sample)));
+            after.extend(sample.map(|sample| (domain.name, own_age, sample)));
         }
         before = after;
         tell(&rows, options.options.json, clears)?;
