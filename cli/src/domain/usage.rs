@@ -192,9 +192,8 @@ pub fn top(options: &TopOptions) -> Result<(), Failure> {
             let sample = sample(&mut session, domain.node())?;
             // One that is younger than what was seen has only the name of that.
             let own_age = domain.account.age.as_secs() as u32;
-            let is_it = |(name, age, _): &&(String, u32, Sample)| {
-                *name == domain.name && *age <= own_age
-            };
+            let is_it =
+                |(name, age, _): &&(String, u32, Sample)| *name == domain.name && *age <= own_age;
             let earlier = before.iter().find(is_it).map(|(.., sample)| sample);
             rows.push(Row::of(&domain, earlier.zip(sample.as_ref()), span));
             after.extend(sample.map(|sample| (domain.name, own_age, sample)));
