@@ -179,32 +179,63 @@ impl Engine {
     /// of its acknowledgements, which another such socket then takes for old segments, and ignores.
     /// If both sides have lost something neither hears the other for ever. What an old segment
     /// acknowledges is heard here, and [ours](Self::transmit) are never old.
+    ///
+    /// Nor does it answer what RFC 5961 has challenged: a SYN, a reset of another number than the
+    /// next one, an acknowledgement from far before.
     pub fn receive(&mut self, now: Instant, slot: &Slot<'_>, mut packet: Vec<u8>, header: usize) {
         let mut segment = TcpPacket::new_unchecked(&mut packet[header..]);
+        let (sequences, is_finished) = (slot.get(Field::Sequences), slot.get(Field::Finished) != 0);
+        let expected = offset((sequences >> 32) as u32, slot.get(Field::Received))
+            .wrapping_add(u32::from(is_finished));
+        let ahead = (segment.seq_number().0 as u32).wrapping_sub(expected);
+        if segment.syn() || segment.rst() && (1..RECEIVE_BYTES as u32).contains(&ahead) {
+            return self.challenge(now, expected);
+        }
         self.window = segment.window_len();
         if !segment.ack() {
             return self.give(now, packet);
         }
-        let acknowledges = (segment.ack_number().0 as u32).wrapping_sub(self.shift);
-        segment.set_ack_number(number(acknowledges));
-        let sequences = slot.get(Field::Sequences);
-        let expected = offset((sequences >> 32) as u32, slot.get(Field::Received))
-            .wrapping_add(u32::from(slot.get(Field::Finished) != 0));
-        let end = (segment.seq_number().0 as u32).wrapping_add(segment.segment_len() as u32);
         let first = offset(sequences as u32, slot.get(Field::Acknowledged));
+        let mut acknowledges = (segment.ack_number().0 as u32).wrapping_sub(self.shift);
+        let late = first.wrapping_sub(self.shift).wrapping_sub(acknowledges) as i32;
+        if late > SEND_BYTES as i32 && !segment.rst() {
+            return self.challenge(now, expected);
+        }
+        if late > 0 && !segment.payload_mut().is_empty() {
+            // Its bytes count although what it acknowledges is known.
+            acknowledges = first.wrapping_sub(self.shift);
+        }
+        segment.set_ack_number(number(acknowledges));
+        let end = (segment.seq_number().0 as u32).wrapping_add(segment.segment_len() as u32);
+        if is_finished && is_before(expected, end) {
+            // Nothing is behind the end of a stream.
+            return self.hear(now, expected, acknowledges);
+        }
         let is_old = is_before(segment.seq_number().0 as u32, expected)
             && !is_before(expected, end)
             && !segment.rst();
         let is_news = is_before(first.wrapping_sub(self.shift), acknowledges);
         if is_old && is_news {
-            let ports = (self.peer.port, self.peer.local);
-            let heard = TcpRepr {
-                window_len: self.window,
-                ..bare(ports, TcpControl::None, expected, Some(acknowledges))
-            };
-            self.replay(now, &heard);
+            self.hear(now, expected, acknowledges);
         }
         self.give(now, packet);
+    }
+
+    /// Hears a segment that does nothing but acknowledge.
+    fn hear(&mut self, now: Instant, sequence: u32, acknowledges: u32) {
+        let ports = (self.peer.port, self.peer.local);
+        let heard = TcpRepr {
+            window_len: self.window,
+            ..bare(ports, TcpControl::None, sequence, Some(acknowledges))
+        };
+        self.replay(now, &heard);
+    }
+
+    /// Says what is expected to whoever may mean another connection (RFC 5961): a socket of smoltcp
+    /// answers who asks whether it is there, once a second at most.
+    fn challenge(&mut self, now: Instant, expected: u32) {
+        let acknowledges = self.sent.wrapping_sub(self.shift);
+        self.hear(now, expected.wrapping_sub(1), acknowledges);
     }
 
     /// Drops what comes once the user has closed the connection, so that a peer that has more to

@@ -48,8 +48,8 @@ pub const STEPS: &[Step] = &[
         command: "cargo test --no-fail-fast --test boot --test control --test counts --test \
                   deployed --test domains --test guide --test heap --test hostile --test jobs \
                   --test node --test graph --test policies --test records --test replies \
-                  --test sim --test terasort --test stress --test tidy --test user -- \
-                  --skip the_sort",
+                  --test sim --test terasort --test stress --test tidy --test user --test wire \
+                  -- --skip the_sort --skip linux_does",
         needs: &[Need::Qemu, Need::Kernel, Need::Scenarios],
         ..STEP
     },
@@ -169,6 +169,14 @@ pub const STEPS: &[Step] = &[
         what: "downloads, echoes and streams of a node's network: no byte of them is wrong",
         command: "./nile bench net --quick",
         needs: &[Need::Python],
+        lane: Lane::Waits,
+        tool: Some(NAMESPACES),
+        ..STEP
+    },
+    Step {
+        name: "wire",
+        what: "Linux does what scripts of segments say; our stack, and harmed ones, beside it",
+        command: "cargo test --test wire",
         lane: Lane::Waits,
         tool: Some(NAMESPACES),
         ..STEP

@@ -1,0 +1,80 @@
+//! Scripts of what goes over the wire, played to our stack and to Linux (docs/network.md): one
+//! counts only if Linux does what it says. Where we do not, the script says why, and it is checked
+//! that this still holds.
+
+mod engine;
+mod linux;
+mod packet;
+mod play;
+mod script;
+mod tap;
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+
+use self::engine::{Engine, HARMS, Harm, words};
+use self::linux::{Link, Linux};
+use self::play::play;
+use self::script::Script;
+
+fn scripts() -> Vec<Script> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wire/scripts");
+    let mut files: Vec<_> =
+        fs::read_dir(folder).expect("the scripts").map(|it| it.expect("a file").path()).collect();
+    files.sort();
+    let only = std::env::var("NILE_WIRE").unwrap_or_default();
+    let read = |path: &std::path::PathBuf| {
+        let name = path.file_name().and_then(|it| it.to_str()).expect("a plain name");
+        let text = fs::read_to_string(path).expect("a script");
+        Script::parse(name, &text).unwrap_or_else(|what| panic!("{what}"))
+    };
+    files.iter().map(read).filter(|it| it.name.contains(&only)).collect()
+}
+
+/// Whether our stack does what a script says.
+fn ours(script: &Script, harm: Harm) -> Result<(), String> {
+    play(script, &mut Engine::new(&words(), harm))
+}
+
+#[test]
+fn our_stack_does_what_scripts_say_or_they_say_why_not() {
+    let mut wrong = Vec::new();
+    for script in scripts() {
+        match (ours(&script, Harm::None), &script.differs) {
+            (Ok(()), Some(_)) => wrong.push(format!("{} differs no more", script.name)),
+            (Err(what), None) => wrong.push(what),
+            _ => {}
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// The controls: whatever rule a stack breaks, some script tells.
+#[test]
+fn a_stack_that_breaks_a_rule_fails_scripts() {
+    let scripts: Vec<_> = scripts().into_iter().filter(|it| it.differs.is_none()).collect();
+    for harm in HARMS {
+        let failed = scripts.iter().filter(|it| ours(it, harm).is_err()).count();
+        eprintln!("{harm:?}: {failed} of {} scripts fail", scripts.len());
+        assert!(failed > 0 && failed < scripts.len(), "{harm:?}: {failed} scripts fail");
+    }
+}
+
+#[test]
+fn linux_does_what_every_script_says() {
+    if !tap::is_inside("linux_does_what_every_script_says") {
+        return;
+    }
+    let (link, scripts) = (Link::open(), scripts());
+    let wrong: Vec<String> = thread::scope(|scope| {
+        let begin = |(number, script)| {
+            let link = &link;
+            scope.spawn(move || play(script, &mut Linux::new(link, number)).err())
+        };
+        let played: Vec<_> = (1..).zip(&scripts).map(begin).collect();
+        played.into_iter().filter_map(|it| it.join().expect("no panic")).collect()
+    });
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+    eprintln!("Linux does what {} scripts say", scripts.len());
+}
