@@ -103,11 +103,7 @@ pub fn run(options: &Graph) -> Result<(), Failure> {
         GraphAction::Vertex { name, vertex, query } => {
             let mut cores = Cores::open(query)?;
             let core = cores.named(name)?;
-            let is_divided = cores.ask(core, async |it| it.state(name).await)?.parts > 1;
-            let component = match is_divided {
-                true => None,
-                false => Some(cores.ask(core, async |it| it.component(name, *vertex).await)?),
-            };
+            let component = cores.ask(core, async |it| it.component(name, *vertex).await)?;
             let rank = cores.ask(core, async |it| it.rank(name, *vertex).await)?;
             show::vertex(query, *vertex, rank, component)
         }

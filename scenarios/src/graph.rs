@@ -1,9 +1,10 @@
 //! A graph that changes (FENCE): edges come in a shuffled order and some of them twice, others go,
 //! while the node ranks its vertices. Each publication is looked at beside ranks that are computed
 //! here in another way: together they are never more wrong than it says. In the end the graph is
-//! that of the same events in their order. With `parts=2` it is divided among the workers.
+//! that of the same events in their order, and so are its components and distances. With `parts=2`
+//! it is divided among the workers.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -36,6 +37,9 @@ const FOLLOW: u128 = 3_650_722_201;
 
 /// How good ranks are to be, of [`ONE`].
 const ERROR: u64 = (ONE / 10_000) as u64;
+
+/// Distances and components that are looked at.
+const WAYS: u64 = 4;
 
 /// Iterations of the model: what they leave is below what its numbers can say.
 const ITERATIONS: usize = 150;
@@ -96,6 +100,10 @@ async fn check(
     findings.check(counts == right, format_args!("{counts:?} and not {right:?}"));
     findings.check(state.error <= ERROR, format_args!("the error is {} at most", state.error));
     compare(&graph, findings, &state, &known).await?;
+    for _ in 0..WAYS {
+        let ends = (dice.below(vertices), dice.below(vertices));
+        follow(&graph, findings, ends, &known).await?;
+    }
     // What comes late and is old changes nothing.
     let late = EdgeEvent { sequence: edges, time: 0, removes: true, ..events[0] };
     graph.offer(NAME, SOURCE, 1, Acknowledgement::Taken, vec![late]).await?;
@@ -133,6 +141,41 @@ async fn compare(
     };
     findings.check(pairs.into_iter().all(is_right), format_args!("{top:?} is certain"));
     Ok(())
+}
+
+/// The distance between two vertices, and the component of the first, beside those of the model.
+async fn follow(
+    graph: &GraphClient,
+    findings: &Findings,
+    (from, to): (u64, u64),
+    known: &BTreeSet<(u64, u64)>,
+) -> CallResult<()> {
+    let right = reached(from, known).get(&to).copied();
+    let told = graph.distance(NAME, from, to).await?;
+    findings.check(told == right, format_args!("{told:?} from {from} to {to}, not {right:?}"));
+    let both: BTreeSet<(u64, u64)> =
+        known.iter().flat_map(|(from, to)| [(*from, *to), (*to, *from)]).collect();
+    let all = reached(from, &both);
+    let right = all.keys().next().map(|lowest| (*lowest, all.len() as u64));
+    let told = graph.component(NAME, from).await?;
+    let told = Some((told.lowest, told.vertices));
+    findings.check(told == right, format_args!("{told:?} with {from}, not {right:?}"));
+    Ok(())
+}
+
+/// The vertices that edges lead to from one, and how many they are.
+fn reached(from: u64, edges: &BTreeSet<(u64, u64)>) -> BTreeMap<u64, u32> {
+    let mut reached = BTreeMap::from([(from, 0)]);
+    let mut waiting = VecDeque::from([(from, 0)]);
+    while let Some((vertex, far)) = waiting.pop_front() {
+        for (_, to) in edges.range((vertex, 0)..=(vertex, u64::MAX)) {
+            if !reached.contains_key(to) {
+                reached.insert(*to, far + 1);
+                waiting.push_back((*to, far + 1));
+            }
+        }
+    }
+    reached
 }
 
 /// Makes a graph of so many parts, on all workers in turn.

@@ -4,10 +4,12 @@
 //!
 //! * `opened`: a graph that this core has, and the tasks that keep it.
 //! * `shelf`: where it is kept.
-//! * `parts`: the other parts of a graph that is divided; `whole`: what is asked of all of them.
+//! * `parts`: the other parts of a graph that is divided; `whole`: what is asked of all of them;
+//!   `searches`: components and distances across them.
 
 mod opened;
 mod parts;
+mod searches;
 mod shelf;
 mod whole;
 
@@ -16,17 +18,19 @@ use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::cell::RefCell;
+use core::cell::{Ref, RefCell};
 use core::time::Duration;
 
 use nile_abi::{Instant, Status};
 use nile_bosml::Bytes;
 use nile_graph::{
-    Broken, Call, Event, Kept, MOST_REJECTS, Part, Placed, Received, Reject, Settings, SourceState,
+    Broken, Call, Event, Graph, Kept, MOST_REJECTS, Part, Placed, Question, Received, Reject,
+    Settings, SourceState,
 };
 use nile_interfaces::graph::{
-    Acknowledgement, ComponentEntry, Division, EdgeEvent, GraphClient, GraphKernel, GraphState,
-    MOST_EVENTS, OfferedEvents, RankEntry, RejectedEvent, SequenceRun, SourceEntry, VertexValue,
+    Acknowledgement, ComponentEntry, Division, EdgeEvent, GraphClient, GraphFound, GraphKernel,
+    GraphQuestion, GraphState, MOST_EVENTS, OfferedEvents, RankEntry, RejectedEvent, SequenceRun,
+    SourceEntry, VertexValue,
 };
 use nile_order::SortedMap;
 use nile_registry::Caller as Binder;
@@ -283,14 +287,45 @@ impl GraphKernel for Graphs {
         rank.ok_or_else(|| no_vertex(vertex, "has no rank yet"))
     }
 
-    fn component(&self, name: &str, vertex: u64) -> CallResult<ComponentEntry> {
-        let component = self.undivided(name)?.graph().component(vertex);
-        let (lowest, vertices) = component.ok_or_else(|| no_vertex(vertex, "is in no edge"))?;
+    async fn component(&self, name: &str, vertex: u64) -> CallResult<ComponentEntry> {
+        let opened = self.graph(name)?;
+        let found = match opened.parts_of(name) {
+            Some(parts) => {
+                let found = opened.search(parts, Question::Component { of: vertex }).await?;
+                found.lowest.map(|it| (it, found.vertices)).filter(|_| found.is_known)
+            }
+            None => undivided(&opened)?.component(vertex),
+        };
+        let (lowest, vertices) = found.ok_or_else(|| no_vertex(vertex, "is in no edge"))?;
         Ok(ComponentEntry { lowest, vertices })
     }
 
-    fn distance(&self, name: &str, from: u64, to: u64) -> CallResult<Option<u32>> {
-        Ok(self.undivided(name)?.graph().distance(from, to))
+    async fn distance(&self, name: &str, from: u64, to: u64) -> CallResult<Option<u32>> {
+        let opened = self.graph(name)?;
+        let Some(parts) = opened.parts_of(name) else {
+            return Ok(undivided(&opened)?.distance(from, to));
+        };
+        let found = opened.search(parts, Question::Distance { from, to }).await?;
+        Ok(found.distance.filter(|_| found.is_known))
+    }
+
+    async fn search(
+        &self,
+        name: &str,
+        number: u64,
+        question: GraphQuestion,
+        round: u32,
+    ) -> CallResult<GraphFound> {
+        self.graph(name)?.search_on(number, searches::asked(question), round).await
+    }
+
+    fn reach(&self, name: &str, number: u64, round: u32, vertices: Vec<u64>) -> CallResult<()> {
+        self.graph(name)?.reach(number, round, &vertices)
+    }
+
+    fn end_search(&self, name: &str, number: u64) -> CallResult<()> {
+        self.graph(name)?.end_search(number);
+        Ok(())
     }
 
     async fn sources(&self, name: &str, after: Option<u64>) -> CallResult<Vec<SourceEntry>> {
@@ -323,16 +358,6 @@ impl Graphs {
         let is_of = |it: &str| it == name || it.split('/').next() == Some(name);
         let mut found = graphs.iter().filter(|(it, opened)| is_of(it) && !opened.is_gone());
         found.next().map(|(_, opened)| opened.clone()).ok_or_else(|| no_graph(name))
-    }
-
-    /// A graph that this core has, whole.
-    fn undivided(&self, name: &str) -> CallResult<Rc<Opened>> {
-        let opened = self.graph(name)?;
-        if opened.parts().is_some() {
-            let message = format!("{name} is divided: no part knows components and distances");
-            return Err(CallError::new(Status::Invalid, message));
-        }
-        Ok(opened)
     }
 
     async fn make(
@@ -403,6 +428,15 @@ impl Graphs {
         let nile_graph::Offered { new, known, ahead, next } = offered;
         Ok(OfferedEvents { new, known, ahead, next, life: opened.graph().life() })
     }
+}
+
+/// A graph that this core has whole.
+fn undivided(opened: &Opened) -> CallResult<Ref<'_, Graph>> {
+    if opened.parts().is_some() {
+        let message = format!("{} is a part, which does not know the whole graph", opened.name());
+        return Err(CallError::new(Status::Invalid, message));
+    }
+    Ok(opened.graph())
 }
 
 /// A number that nobody has drawn before.

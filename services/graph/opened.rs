@@ -14,11 +14,12 @@ use nile_stl::{CallError, CallResult, Stl};
 use nile_sync::{Notify, yield_now};
 
 use super::parts::Parts;
+use super::searches::Searches;
 use super::shelf::Datasets;
 use super::{micros, no_graph};
 
 /// About how many edges a turn sweeps over.
-const TURN: usize = 4096;
+pub(super) const TURN: usize = 4096;
 
 /// It is a flood when so many events have come since the last publication, one at least in so long:
 /// about as many as take a quarter of the core's time. Then sweeps rest for so long, or until none
@@ -54,10 +55,11 @@ impl Home {
 /// A graph, and what is known of its publications.
 pub struct Opened {
     name: String,
-    stl: Stl,
+    pub(super) stl: Stl,
     home: Home,
     /// The others, of a part of a graph.
     parts: Option<Parts>,
+    pub(super) searches: Searches,
     published: Cell<Instant>,
     /// When the last sweep was over.
     swept: Cell<Instant>,
@@ -87,6 +89,7 @@ impl Opened {
             stl: stl.clone(),
             home,
             parts: part.is_divided().then(|| Parts::new(stl, name, part)),
+            searches: Searches::default(),
             published: Cell::new(stl.host().now()),
             swept: Cell::new(stl.host().now()),
             lacks: Cell::default(),

@@ -3,7 +3,9 @@
 mod node;
 
 use nile_abi::Status;
-use nile_interfaces::graph::{Acknowledgement, Division, EdgeEvent, GraphClient, MOST_EVENTS};
+use nile_interfaces::graph::{
+    Acknowledgement, Division, EdgeEvent, GraphClient, GraphQuestion, MOST_EVENTS,
+};
 use nile_services::cluster;
 use nile_stl::Place;
 
@@ -130,7 +132,29 @@ fn a_graph_in_parts_is_what_it_would_be_in_one() {
             assert_eq!(one.rank("web", it.vertex).await?, it.rank);
         }
         assert_eq!(one.rank("web", 77_777).await.unwrap_err().status, Status::NotFound);
-        assert_eq!(one.distance("web", 1, 2).await.unwrap_err().status, Status::Invalid);
+        assert_eq!(one.rank("web/0", 77_777).await.unwrap_err().status, Status::NotFound);
+        assert_eq!(one.distance("web/0", 1, 2).await.unwrap_err().status, Status::Invalid);
+        for (from, to) in [(1, 9001), (1, 2), (9000, 1), (4, 4), (77_777, 77_777)] {
+            let right = one.distance("one", from, to).await?;
+            assert_eq!(one.distance("web", from, to).await?, right, "{from} {to}");
+            assert_eq!(other.distance("web", from, to).await?, right, "{from} {to}");
+        }
+        for vertex in [0, 1, 3, 5999, 9003] {
+            let right = one.component("one", vertex).await?;
+            assert_eq!(other.component("web", vertex).await?, right, "{vertex}");
+        }
+        let unknown = other.component("web", 77_777).await.unwrap_err();
+        assert_eq!(unknown.status, Status::NotFound);
+        let question = GraphQuestion::Component { of: 1 };
+        assert!(one.search("web/0", 5, question, 0).await?.known, "it is another part's, too");
+        let lost = one.search("web/0", 6, question, 1).await.unwrap_err();
+        assert_eq!(lost.status, Status::NotFound, "nobody has begun it");
+        for number in 7..10 {
+            one.search("web/0", number, question, 0).await?;
+        }
+        assert_eq!(other.component("web", 1).await.unwrap_err().status, Status::Busy);
+        one.end_search("web/0", 5).await?;
+        assert_eq!(other.component("web", 1).await?, one.component("one", 1).await?);
         let sources = other.sources("web", None).await?;
         assert_eq!((sources.len(), sources[0].next, sources[0].until), (1, 6000, 5));
         let names: Vec<String> = one.list("").await?.into_iter().map(|it| it.name).collect();

@@ -2,7 +2,7 @@
 """Compares streaming graphs with igraph, networkx and scipy: python3 tools/graphs [OPTIONS]
 
 Each draw is a stream of edges that come and go, from several sources, in any order and in part
-twice, fed to a graph of a hosted node by the command. Its ranks, components and distances have to
+twice, fed to a graph of a hosted node, in one to three parts, by the command. Its ranks, components and distances have to
 be those that the libraries find in the last edges: ranks within the bound that the graph publishes.
 A draw follows from its number alone, and `--draw N` repeats it. In the end a draw is compared with
 ranks of another damping, which must not be right. The libraries are installed below the build's

@@ -27,7 +27,7 @@ class Wrong(Exception):
 def compare(cluster: Cluster, stream: Stream, damping: float) -> int:
     """Feeds a graph and compares it; how many edges it has."""
     name = f"draw{stream.number}"
-    cluster.nile("graph", "create", name, "--error", stream.error)
+    cluster.nile("graph", "create", name, "--error", stream.error, "--parts", stream.parts)
     try:
         feed(cluster, name, stream)
         top = ask(cluster, "top", name, "-n", MOST, "--settled")

@@ -31,6 +31,8 @@ class Stream:
     sources: dict[int, list[Event]] = field(repr=False)
     # Whose events come once more at the end.
     again: tuple[int, ...]
+    # Into how many parts the graph is divided.
+    parts: int
 
     @staticmethod
     def drawn(number: int) -> "Stream":
@@ -51,7 +53,8 @@ class Stream:
             ends = (names[edge[0]], names[edge[1]])
             told.append(Event(source, len(told), dice.randrange(latest), ends, removes))
         again = tuple(it for it in sources if dice.random() < 0.3)
-        return Stream(number, kind, dice.choice((1e-2, 1e-3, 1e-4, 1e-6)), sources, again)
+        error = dice.choice((1e-2, 1e-3, 1e-4, 1e-6))
+        return Stream(number, kind, error, sources, again, dice.choice((1, 2, 3)))
 
     def edges(self) -> tuple[set[int], set[tuple[int, int]]]:
         """All vertices that were ever named, and the edges that are there in the end."""

@@ -181,19 +181,17 @@ pub fn vertex(
     query: &Query,
     vertex: u64,
     rank: u64,
-    component: Option<ComponentEntry>,
+    component: ComponentEntry,
 ) -> Result<(), Failure> {
+    let ComponentEntry { lowest, vertices } = component;
     if query.json {
-        let component = component.map(|it| json!({ "lowest": it.lowest, "vertices": it.vertices }));
+        let component = json!({ "lowest": lowest, "vertices": vertices });
         return json_line(&json!({
             "vertex": vertex, "rank": fraction(rank), "component": component,
         }));
     }
     let rank = self::rank(rank);
-    let connected = component.map_or(String::new(), |ComponentEntry { lowest, vertices }| {
-        format!(", connected with {vertices} vertices, {lowest} the lowest")
-    });
-    crate::print(&format!("rank {rank}{connected}\n"))
+    crate::print(&format!("rank {rank}, connected with {vertices} vertices, {lowest} the lowest\n"))
 }
 
 /// Shows a distance.

@@ -103,7 +103,7 @@ pub fn check(place: &Place) {
     assert_eq!(place.json(&["graph", "list"]), json!({ "graphs": [] }));
 }
 
-/// A graph in parts is for all commands what it would be in one, but for those that follow edges.
+/// A graph in parts is for all commands what it would be in one.
 fn check_parts(place: &Place, file: &str, text: &str) {
     fs::write(file, text).unwrap();
     let made = place.json(&["graph", "create", "parts", "--parts", "2"]);
@@ -122,8 +122,12 @@ fn check_parts(place: &Place, file: &str, text: &str) {
         (&4.into(), &4.into(), &2.into())
     );
     let vertex = place.json(&["graph", "vertex", "parts", "3"]);
-    assert_eq!((vertex["rank"].as_f64(), &vertex["component"]), (Some(rank), &json!(null)));
-    refused(place.run(&["graph", "distance", "parts", "2", "1"]), "parts is divided");
+    let component = json!({ "lowest": 1, "vertices": 4 });
+    assert_eq!((vertex["rank"].as_f64(), &vertex["component"]), (Some(rank), &component));
+    assert_eq!(place.run(&["graph", "distance", "parts", "2", "1"]).expect(0).out, "2\n");
+    let none = place.run(&["graph", "distance", "parts", "1", "2"]).expect(0).out;
+    assert_eq!(none, "no way leads from 1 to 2\n");
+    refused(place.run(&["graph", "vertex", "parts", "77"]), "the vertex 77 is in no edge");
     let sources = place.json(&["graph", "sources", "parts"]);
     assert_eq!(
         (&sources["sources"][0]["next"], sources["sources"].as_array().unwrap().len()),

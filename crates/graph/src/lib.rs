@@ -10,6 +10,7 @@
 //! * `reach`: components, and distances.
 //! * `part`, `divided`: a graph that is divided among several owners, in rounds; `exchange`,
 //!   `letter`: what they write to each other.
+//! * `search`: components and distances across parts.
 //! * `segment`, `generation`: what came in a call, and a whole graph, as bytes.
 //! * `live`, `journal`, `kept`: a graph that is kept on disks: what is acknowledged is in for ever.
 //!
@@ -35,6 +36,7 @@ mod live;
 mod part;
 mod ranks;
 mod reach;
+mod search;
 mod segment;
 mod sources;
 mod stamps;
@@ -50,5 +52,6 @@ pub use letter::Received;
 pub use live::{Live, MOST_REJECTS};
 pub use part::{Part, merged};
 pub use ranks::ONE;
+pub use search::{Found, Question, Search};
 pub use segment::{Call, Reject, Segment};
 pub use sources::{SourceState, Verdict};

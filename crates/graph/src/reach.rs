@@ -27,7 +27,8 @@ pub fn components(edges: &Edges) -> Vec<Vertex> {
     parents
 }
 
-fn root(parents: &mut [Vertex], mut vertex: Vertex) -> Vertex {
+/// The vertex that stands for all that are united with this one.
+pub fn root(parents: &mut [Vertex], mut vertex: Vertex) -> Vertex {
     while parents[vertex as usize] != vertex {
         let above = parents[parents[vertex as usize] as usize];
         parents[vertex as usize] = above;

@@ -156,6 +156,40 @@ pub struct ComponentEntry {
     pub vertices: u64,
 }
 
+/// What the parts of a graph search for together.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GraphQuestion {
+    /// The component of a vertex.
+    Component {
+        /// The vertex.
+        of: u64,
+    },
+    /// The shortest way between two vertices.
+    Distance {
+        /// Where it begins.
+        from: u64,
+        /// Where it ends.
+        to: u64,
+    },
+}
+
+/// What a part has found so far, of its own vertices.
+#[derive(Record, Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct GraphFound {
+    /// Whether the vertex at which the search began is known here.
+    pub known: bool,
+    /// How many vertices of the component are this part's.
+    pub vertices: u64,
+    /// The lowest of them.
+    pub lowest: Option<u64>,
+    /// How many edges the shortest way has, if this part has come to its beginning.
+    pub distance: Option<u32>,
+    /// Whether there is a next round: others were told of vertices, or there is more to look at.
+    pub goes_on: bool,
+    /// Whether this round is not over here: the same call goes on with it.
+    pub more: bool,
+}
+
 /// How a source of events stands.
 #[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SourceEntry {
@@ -291,15 +325,35 @@ pub trait Graph {
     #[stl_k(reply = "rank", allow(package, operator, peer))]
     async fn rank(&self, name: &str, vertex: u64) -> CallResult<u64>;
 
-    /// The component of a vertex, with all edges that have come. `not_found`: no event has named
-    /// the vertex.
+    /// The component of a vertex, with all edges that are in; of a divided graph as each was at
+    /// some moment between the call and its answer. `not_found`: no event has named the vertex.
     #[stl_k(reply = "component", allow(operator, peer))]
-    fn component(&self, name: &str, vertex: u64) -> CallResult<ComponentEntry>;
+    async fn component(&self, name: &str, vertex: u64) -> CallResult<ComponentEntry>;
 
-    /// How many edges the shortest way between two vertices has, with all edges that have come;
-    /// none if there is no way.
+    /// How many edges the shortest way between two vertices has, with the same edges; none if
+    /// there is no way.
     #[stl_k(reply = "distance", allow(operator, peer))]
-    fn distance(&self, name: &str, from: u64, to: u64) -> CallResult<Option<u32>>;
+    async fn distance(&self, name: &str, from: u64, to: u64) -> CallResult<Option<u32>>;
+
+    /// A round of a search, in a part. Round 0 begins it; in the others the part goes on from what
+    /// it was told in the round before, and tells other parts. `not_found`: it was not begun here,
+    /// or nobody went on with it for ten seconds; `busy`: the part has four.
+    #[stl_k(reply = "found", allow(peer))]
+    async fn search(
+        &self,
+        name: &str,
+        number: u64,
+        question: GraphQuestion,
+        round: u32,
+    ) -> CallResult<GraphFound>;
+
+    /// Another part has come to these vertices in this round of a search; 1,024 at most.
+    #[stl_k(allow(peer))]
+    fn reach(&self, name: &str, number: u64, round: u32, vertices: Vec<u64>) -> CallResult<()>;
+
+    /// A search is over.
+    #[stl_k(allow(peer))]
+    fn end_search(&self, name: &str, number: u64) -> CallResult<()>;
 
     /// The sources whose numbers are higher than `after`, some at a time.
     #[stl_k(reply = "sources", allow(package, operator, peer))]
