@@ -6,6 +6,7 @@ mod engine;
 mod linux;
 mod packet;
 mod play;
+mod rules;
 mod script;
 mod tap;
 
@@ -77,4 +78,27 @@ fn linux_does_what_every_script_says() {
     });
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
     eprintln!("Linux does what {} scripts say", scripts.len());
+}
+
+/// What Linux does to packets by its rules we do by ours, whose meaning is the same; and a rule
+/// that does the opposite is found.
+#[test]
+fn linux_does_to_packets_what_we_do() {
+    if !tap::is_inside("linux_does_to_packets_what_we_do") {
+        return;
+    }
+    let said = std::env::var("NILE_NFT_DRAWS").ok();
+    let draws = said.and_then(|it| it.parse().ok()).unwrap_or(40);
+    let Some(mut linux) = rules::Linux::open() else { return };
+    let mut differs = |number, flips| {
+        let seed = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        rules::differs(&mut linux, number, seed, flips)
+    };
+    for number in 0..draws {
+        let said = differs(number, false);
+        assert!(said.is_none(), "draw {number}:\n{}", said.unwrap_or_default());
+    }
+    let found = (draws..draws + 20).filter(|number| differs(*number, true).is_some()).count();
+    eprintln!("{draws} sets of rules do the same; of 20 wrong ones {found} are found");
+    assert!(found > 0, "no rule that does the opposite is found");
 }

@@ -149,7 +149,8 @@ pub fn report(ends: &Ends, error: Error, of: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-fn packet(ends: &Ends, next_header: IpProtocol, payload_len: usize) -> Vec<u8> {
+/// A packet of a peer's with room for a payload.
+pub fn packet(ends: &Ends, next_header: IpProtocol, payload_len: usize) -> Vec<u8> {
     let mut bytes = vec![0; IP_HEADER + payload_len];
     let (src_addr, dst_addr) = (ends.peer.0, ends.host.0);
     let header = Ipv4Repr { src_addr, dst_addr, next_header, payload_len, hop_limit: 64 };

@@ -1,12 +1,14 @@
 //! Frames of a link where all peers have one address, and a device of Linux that is such a link.
 
+use std::net::Ipv4Addr;
 use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
+use std::time::Duration;
 
-use smoltcp::phy::{Device, Medium, RxToken, TunTapInterface, TxToken, wait};
-use smoltcp::time::{Duration, Instant};
+use smoltcp::phy::{Device as _, Medium, RxToken, TunTapInterface, TxToken, wait};
+use smoltcp::time::Instant;
 use smoltcp::wire::{
     ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame, EthernetProtocol,
     EthernetRepr, Ipv4Packet,
@@ -16,7 +18,7 @@ use smoltcp::wire::{
 pub const ETHERNET: usize = 14;
 
 /// All peers' address on the link.
-const PEERS: EthernetAddress = EthernetAddress([2, 0, 0, 0, 1, 9]);
+pub const PEERS: EthernetAddress = EthernetAddress([2, 0, 0, 0, 1, 9]);
 
 /// A packet of IPv4 as a frame from a peer.
 pub fn frame(to: [u8; 6], packet: &[u8]) -> Vec<u8> {
@@ -61,18 +63,36 @@ pub fn answer_arp(bytes: &[u8]) -> Option<Vec<u8>> {
     if asks == asked || asks.is_unspecified() {
         return None;
     }
-    let answer = ArpRepr::EthernetIpv4 {
-        operation: ArpOperation::Reply,
+    Some(arp(ArpOperation::Reply, asked, (to, asks)))
+}
+
+/// A question of a peer's for the host's address.
+pub fn ask_arp(to: [u8; 6], asked: Ipv4Addr, asks: Ipv4Addr) -> Vec<u8> {
+    arp(ArpOperation::Request, asks, (EthernetAddress(to), asked))
+}
+
+/// Whether a frame is the host's answer to that.
+pub fn is_arp_answer(bytes: &[u8]) -> bool {
+    let frame = EthernetFrame::new_unchecked(bytes);
+    let message = ArpPacket::new_checked(frame.payload());
+    frame.ethertype() == EthernetProtocol::Arp
+        && message.is_ok_and(|it| it.operation() == ArpOperation::Reply)
+}
+
+fn arp(operation: ArpOperation, from: Ipv4Addr, to: (EthernetAddress, Ipv4Addr)) -> Vec<u8> {
+    let message = ArpRepr::EthernetIpv4 {
+        operation,
         source_hardware_addr: PEERS,
-        source_protocol_addr: asked,
-        target_hardware_addr: to,
-        target_protocol_addr: asks,
+        source_protocol_addr: from,
+        target_hardware_addr: to.0,
+        target_protocol_addr: to.1,
     };
-    let mut bytes = vec![0; ETHERNET + answer.buffer_len()];
-    let header = EthernetRepr { src_addr: PEERS, dst_addr: to, ethertype: EthernetProtocol::Arp };
+    let mut bytes = vec![0; ETHERNET + message.buffer_len()];
+    let (src_addr, dst_addr) = (PEERS, to.0);
+    let header = EthernetRepr { src_addr, dst_addr, ethertype: EthernetProtocol::Arp };
     header.emit(&mut EthernetFrame::new_unchecked(&mut bytes[..]));
-    answer.emit(&mut ArpPacket::new_unchecked(&mut bytes[ETHERNET..]));
-    Some(bytes)
+    message.emit(&mut ArpPacket::new_unchecked(&mut bytes[ETHERNET..]));
+    bytes
 }
 
 /// Says to the test that it runs in a namespace.
@@ -103,29 +123,60 @@ pub fn is_inside(test: &str) -> bool {
     false
 }
 
+/// Runs `ip`, which must succeed.
+pub fn ip(words: &[&str]) {
+    let done = Command::new("ip").args(words).status();
+    assert!(done.is_ok_and(|it| it.success()), "ip {words:?}");
+}
+
+/// A TAP: the host has its other end.
+pub struct Device(TunTapInterface);
+
+impl Device {
+    /// Makes one whose host's end has an address, and its own one on the link.
+    pub fn open(address: &str, mac: &str) -> Device {
+        let device = TunTapInterface::new("wire0", Medium::Ethernet).expect("a TAP");
+        ip(&["link", "set", "lo", "up"]);
+        ip(&["link", "set", "wire0", "address", mac]);
+        ip(&["address", "add", address, "dev", "wire0"]);
+        ip(&["link", "set", "wire0", "up"]);
+        Device(device)
+    }
+
+    /// Sends a frame to the host.
+    pub fn send(&mut self, frame: &[u8]) {
+        let token = self.0.transmit(Instant::ZERO).expect("it takes frames");
+        token.consume(frame.len(), |bytes| bytes.copy_from_slice(frame));
+    }
+
+    /// The host's next frame, if one comes within this time.
+    pub fn next(&mut self, within: Duration) -> Option<Vec<u8>> {
+        if let Some(frame) = self.take() {
+            return Some(frame);
+        }
+        wait(self.0.as_raw_fd(), Some(within.into())).expect("it can be waited for");
+        self.take()
+    }
+
+    fn take(&mut self) -> Option<Vec<u8>> {
+        self.0.receive(Instant::ZERO).map(|(token, _)| token.consume(<[u8]>::to_vec))
+    }
+}
+
 /// How often it is looked whether a frame is to be sent.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Makes a device with an address, and its own one on the link: what is sent to it, and a thread
-/// that gives what comes from it.
-pub fn open(address: &str, mac: &str, mut comes: impl FnMut(&[u8]) + Send + 'static) -> Tap {
+/// Makes a device that many send to; `comes` is given what the host sends, by a thread.
+pub fn open(address: &str, mac: &str, comes: impl FnMut(&[u8]) + Send + 'static) -> Tap {
     let (sends, goes) = channel();
     let (says, is_there) = channel();
+    let (address, mac) = (address.to_string(), mac.to_string());
     thread::spawn(move || {
-        let device = TunTapInterface::new("wire0", Medium::Ethernet).expect("a TAP");
+        let device = Device::open(&address, &mac);
         says.send(()).expect("it is waited for");
-        run(device, &goes, &mut comes);
+        run(device, &goes, comes);
     });
     is_there.recv().expect("a TAP");
-    for words in [
-        &["link", "set", "lo", "up"][..],
-        &["link", "set", "wire0", "address", mac],
-        &["address", "add", address, "dev", "wire0"],
-        &["link", "set", "wire0", "up"],
-    ] {
-        let done = Command::new("ip").args(words).status();
-        assert!(done.is_ok_and(|it| it.success()), "ip {words:?}");
-    }
     Tap(sends)
 }
 
@@ -142,27 +193,16 @@ impl Tap {
     }
 }
 
-fn run(
-    mut device: TunTapInterface,
-    goes: &Receiver<(Vec<u8>, Sender<()>)>,
-    comes: &mut impl FnMut(&[u8]),
-) {
-    let send = |device: &mut TunTapInterface, frame: &[u8]| {
-        let token = device.transmit(Instant::ZERO).expect("it takes frames");
-        token.consume(frame.len(), |bytes| bytes.copy_from_slice(frame));
-    };
+fn run(mut device: Device, goes: &Receiver<(Vec<u8>, Sender<()>)>, mut comes: impl FnMut(&[u8])) {
     loop {
         while let Ok((frame, done)) = goes.try_recv() {
-            send(&mut device, &frame);
+            device.send(&frame);
             done.send(()).expect("who sends waits for it");
         }
-        let came = device.receive(Instant::ZERO).map(|(token, _)| token.consume(<[u8]>::to_vec));
-        match came {
-            Some(frame) => match answer_arp(&frame) {
-                Some(answer) => send(&mut device, &answer),
-                None => comes(&frame),
-            },
-            None => wait(device.as_raw_fd(), Some(PAUSE)).expect("it can be waited for"),
+        let Some(frame) = device.next(PAUSE) else { continue };
+        match answer_arp(&frame) {
+            Some(answer) => device.send(&answer),
+            None => comes(&frame),
         }
     }
 }

@@ -175,8 +175,8 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "wire",
-        what: "Linux does what scripts of segments say; our stack, and harmed ones, beside it",
-        command: "cargo test --test wire",
+        what: "Linux does what scripts of segments say, and by nft what our packet filter does",
+        command: "cargo test --test wire linux_does",
         lane: Lane::Waits,
         tool: Some(NAMESPACES),
         ..STEP
@@ -381,6 +381,14 @@ pub const STEPS: &[Step] = &[
         what: "a node's network that is hindered on purpose is found to be",
         command: "./nile bench net --quick --control",
         needs: &[Need::Python],
+        tool: Some(NAMESPACES),
+        ..LONG
+    },
+    Step {
+        name: "wire-long",
+        what: "5,000 sets of rules of the packet filter, beside nft",
+        command: "cargo test --test wire linux_does_to_packets",
+        environment: &[("NILE_NFT_DRAWS", "5000")],
         tool: Some(NAMESPACES),
         ..LONG
     },
