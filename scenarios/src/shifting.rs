@@ -60,10 +60,6 @@ const NAMING: Duration = Duration::from_secs(6);
 /// Longer than an image is on trial.
 const TRIAL: Duration = Duration::from_secs(11);
 
-/// Buffers that cores may have lent to disks when they failed in the midst of their work: where
-/// cores end by being dropped, as simulated ones do, nobody can tell that these are free.
-const LENT: usize = 4;
-
 /// How often it is looked what must hold at each moment.
 const LOOK: Duration = Duration::from_micros(100);
 
@@ -478,9 +474,7 @@ async fn check<M: Machine>(core: &Core<M>, findings: &Findings, wanted: Wanted) 
     let what = format_args!("memory was lost: {memory:?} before, {after:?} after");
     findings.check(memory == after, what);
     let left = || core.pool().map(|pool| pool.free_buffers());
-    let lent = if deployed.may_be_lost.get() { LENT } else { 0 };
-    let is_back = |(left, free): (usize, usize)| (free.saturating_sub(lent)..=free).contains(&left);
-    let are_back = until(core, || left().zip(free).is_none_or(is_back)).await;
+    let are_back = until(core, || left() == free).await;
     findings.check(are_back, format_args!("{:?} buffers are free, {free:?} before", left()));
     let generations = others.iter().map(|it| u64::from(board.record(*it).generation().0));
     findings.figure("generations", generations.sum());

@@ -12,6 +12,7 @@ use std::time::Duration;
 use nile_abi::CoreId;
 use nile_platform::disk::{Completion, Description, DiskError, Piece, Request};
 use nile_platform::{Disk, Line};
+use nile_ring::Region;
 
 use crate::options::{DiskFaults, DiskOptions};
 use crate::state::{Event, State};
@@ -136,6 +137,18 @@ impl Drive {
         }
     }
 
+    /// The core that drives the disk has ended: the requests go on, and reach its memory no more.
+    /// What they were to write they have, and what they read nobody sees.
+    fn lose_driver(&mut self) {
+        for InFlight { request, .. } in self.in_flight.values_mut() {
+            match request {
+                Request::Read { into, .. } => into.iter_mut().for_each(|it| *it = copied(it)),
+                Request::Write { from, .. } => from.iter_mut().for_each(|it| *it = copied(it)),
+                Request::Discard { .. } | Request::Flush => {}
+            }
+        }
+    }
+
     /// Ends a request, if the disk still has it. `true` if the power fails with it.
     fn end(&mut self, request: u64, draw: &mut Draw<'_>) -> bool {
         let Some(InFlight { tag, request, after }) = self.in_flight.remove(&request) else {
@@ -234,6 +247,15 @@ fn left_by(request: &Request, draw: &mut Draw<'_>) -> Vec<(u64, Sector)> {
     }
 }
 
+/// Memory of its own with the same in it.
+fn copied(piece: &Piece) -> Piece {
+    let region = Region::owned(piece.region.len());
+    for (word, copy) in piece.region.words().iter().zip(region.words()) {
+        copy.store(word.load(Relaxed), Relaxed);
+    }
+    Piece { region, ..piece.clone() }
+}
+
 /// The sectors that memory is for, from `at` on.
 fn sectors(at: u64, pieces: &[Piece]) -> Vec<(u64, Sector)> {
     let words = pieces.iter().flat_map(|piece| piece.region.words());
@@ -271,6 +293,15 @@ impl State {
             return false;
         }
         has_it
+    }
+
+    /// A core has ended that may have driven disks.
+    pub fn lose_driver(&mut self, core: CoreId) {
+        for disk in 0..self.drives.len() {
+            if Line::disk(disk).and_then(|line| self.board.driver(line)) == Some(core) {
+                self.drives[disk].lose_driver();
+            }
+        }
     }
 
     /// Ends all requests as a power failure does: what is on each disk then.

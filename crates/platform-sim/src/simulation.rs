@@ -403,6 +403,7 @@ impl<'a> Scheduler<'a> {
     /// Ends a core's incarnation, tells the management core, and lets the next one begin later.
     fn stop(&mut self, at: usize, kind: u64) {
         let id = self.cores[at].id;
+        self.state.borrow_mut().lose_driver(id);
         self.cores[at].body = None;
         self.cores[at].status = Status::Down;
         drop(self.cores[at].bell.prepare());
