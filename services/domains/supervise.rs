@@ -1,7 +1,7 @@
 //! The supervisor's loop: what the ledger's engine decides is done to the machine, and what the
 //! machine and the domains do is told to the engine.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -13,6 +13,7 @@ use nile_domain::{
     Action, Command, Deadlines, DomainId, Extent, Happened, Ledger, Lifecycle, Look, Message, Name,
     Party, Phase, Refused, RequestId, Sizes, Supervisor, Thing, UNIT, Words,
 };
+use nile_order::{SortedMap, SortedSet};
 use nile_ring::Region;
 use nile_stl::node::domains::{Entry, SEAT_CELLS, Seat, SeatLink, SeatPhase, Wanted};
 use nile_stl::node::{Domains, Grant};
@@ -78,19 +79,19 @@ pub struct Running {
     /// The ledger's engine.
     pub supervisor: Supervisor<LedgerWords>,
     first: PhysAddr,
-    links: BTreeMap<u8, SeatLink>,
-    texts: BTreeMap<Name, Text>,
+    links: SortedMap<u8, SeatLink>,
+    texts: SortedMap<Name, Text>,
     /// Cores that are being taken.
-    forced: BTreeSet<u16>,
+    forced: SortedSet<u16>,
     /// Memory that is to be zeroed, and of which so many units are.
     dirty: VecDeque<(Extent, usize)>,
     /// Disks that are being made as new.
-    renewed: BTreeSet<u16>,
+    renewed: SortedSet<u16>,
     /// Commands that have not ended, and those that have.
-    waiting: BTreeSet<RequestId>,
+    waiting: SortedSet<RequestId>,
     ended: VecDeque<(RequestId, Result<(), String>)>,
     /// What domains have said last, by place.
-    last_words: BTreeMap<u8, String>,
+    last_words: SortedMap<u8, String>,
     /// What domains said that is not domcon's.
     pub others: VecDeque<Vec<u8>>,
     /// When a core was last seen to be parked that was to leave.
@@ -102,7 +103,7 @@ pub struct Running {
     pub confines_disks: bool,
     /// From how many accesses to memory that is not its own the disk of each domain was kept, by
     /// place, and what is still to be told of that.
-    kept_off: BTreeMap<u8, u64>,
+    kept_off: SortedMap<u8, u64>,
     news: Vec<String>,
 }
 
@@ -126,19 +127,19 @@ impl Running {
         let mut running = Running {
             supervisor,
             first: memory.start,
-            links: BTreeMap::new(),
-            texts: BTreeMap::new(),
-            forced: BTreeSet::new(),
+            links: SortedMap::new(),
+            texts: SortedMap::new(),
+            forced: SortedSet::new(),
             dirty: VecDeque::new(),
-            renewed: BTreeSet::new(),
-            waiting: BTreeSet::new(),
+            renewed: SortedSet::new(),
+            waiting: SortedSet::new(),
             ended: VecDeque::new(),
-            last_words: BTreeMap::new(),
+            last_words: SortedMap::new(),
             others: VecDeque::new(),
             parked: now,
             confined: (0..sizes.devices).filter(|disk| domains.confines(*disk)).collect(),
             confines_disks: true,
-            kept_off: BTreeMap::new(),
+            kept_off: SortedMap::new(),
             news: Vec::new(),
         };
         let known: Vec<DomainId> = running.supervisor.ledger().domains().map(|it| it.id).collect();
@@ -438,10 +439,14 @@ impl Running {
 
     /// Goes on with disks that nobody has any more.
     fn renew(&mut self, domains: &dyn Domains, now: Instant) {
-        let done: Vec<u16> = self.renewed.extract_if(.., |disk| domains.renew(*disk)).collect();
-        for disk in done {
-            self.supervisor.happened(now, Happened::Reset(disk));
-        }
+        let Running { renewed, supervisor, .. } = self;
+        renewed.retain(|disk| {
+            let is_done = domains.renew(*disk);
+            if is_done {
+                supervisor.happened(now, Happened::Reset(*disk));
+            }
+            !is_done
+        });
     }
 
     /// Zeroes some of what nobody uses.

@@ -1,11 +1,12 @@
 //! The domain's end of the protocol (RainForest 5.2: *subOScon*): what its managing core does with
 //! the supervisor's messages. The domain never waits for the supervisor.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::extent::Extent;
 use crate::message::Message;
+use nile_order::SortedMap;
 
 /// What the domain's kernel is to do, or the line to the supervisor is to carry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,7 +39,7 @@ enum Core {
 /// A domain's end.
 #[derive(Clone, Default, Debug)]
 pub struct Managing {
-    cores: BTreeMap<u16, Core>,
+    cores: SortedMap<u16, Core>,
     /// What was given back and not accepted yet.
     given: Vec<Extent>,
     acts: VecDeque<Act>,

@@ -12,7 +12,7 @@ mod reclaim;
 mod recover;
 mod steps;
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -26,6 +26,7 @@ use crate::message::Message;
 use crate::plan::{Plan, plan};
 use crate::refused::{Refused, Thing};
 use crate::words::{Holding, Party, Phase, Words};
+use nile_order::SortedMap;
 
 /// A command that was taken on. Each ends once, with an [`Outcome`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -142,9 +143,9 @@ pub struct Supervisor<W> {
     ledger: Ledger<W>,
     deadlines: Deadlines,
     /// What is done with each domain, by its place.
-    works: BTreeMap<u8, Work>,
+    works: SortedMap<u8, Work>,
     /// Cores that are to leave and are taken by force, and when.
-    timers: BTreeMap<u16, Instant>,
+    timers: SortedMap<u16, Instant>,
     requests: u64,
     actions: VecDeque<Action>,
 }
@@ -155,8 +156,8 @@ impl<W: Words> Supervisor<W> {
         Supervisor {
             ledger,
             deadlines,
-            works: BTreeMap::new(),
-            timers: BTreeMap::new(),
+            works: SortedMap::new(),
+            timers: SortedMap::new(),
             requests: 0,
             actions: VecDeque::new(),
         }

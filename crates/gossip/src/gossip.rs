@@ -8,8 +8,8 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use alloc::collections::BTreeMap;
 use nile_abi::{Generation, Instant, NodeId};
+use nile_order::SortedMap;
 use rand_xoshiro::Xoshiro128PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -33,18 +33,18 @@ pub struct Gossip {
     pub(crate) own: Row,
     pub(crate) table: Table,
     /// Those that have anything, this node's among them.
-    pub(crate) directories: BTreeMap<NodeId, Directory>,
+    pub(crate) directories: SortedMap<NodeId, Directory>,
     /// Of all directories.
     pub(crate) directory_bytes: usize,
     pub(crate) rumours: Rumours,
     pub(crate) watch: Watch,
     pub(crate) swim: Swim,
     /// Changes of directories that were asked for.
-    pub(crate) wants: BTreeMap<NodeId, Want>,
+    pub(crate) wants: SortedMap<NodeId, Want>,
     /// When the dead died, as far as this node knows.
-    pub(crate) dead: BTreeMap<NodeId, Instant>,
+    pub(crate) dead: SortedMap<NodeId, Instant>,
     /// Nodes whose death is told by somebody who did not find it out, and when it is believed.
-    pub(crate) doubts: BTreeMap<NodeId, Instant>,
+    pub(crate) doubts: SortedMap<NodeId, Instant>,
     /// The start broadcast, while it is unanswered.
     pub(crate) starting: Option<Starting>,
     /// The round in which it was repeated last for another node of this one's number.
@@ -120,13 +120,13 @@ impl Gossip {
             random,
             own,
             table,
-            directories: BTreeMap::new(),
+            directories: SortedMap::new(),
             directory_bytes: 0,
             rumours: Rumours::default(),
             swim,
-            wants: BTreeMap::new(),
-            dead: BTreeMap::new(),
-            doubts: BTreeMap::new(),
+            wants: SortedMap::new(),
+            dead: SortedMap::new(),
+            doubts: SortedMap::new(),
             starting: None,
             announced: None,
             round_at: None,

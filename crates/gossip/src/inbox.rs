@@ -2,7 +2,6 @@
 
 use alloc::vec::Vec;
 
-use alloc::collections::BTreeSet;
 use nile_abi::{Instant, NodeId};
 use nile_bosml::MAX_MESSAGE;
 
@@ -12,6 +11,7 @@ use crate::merge::Source;
 use crate::packer::Packer;
 use crate::table::{Prefix, below};
 use crate::wire::{Message, OBSERVER, Poll, Range, Row, START, URGENT};
+use nile_order::SortedSet;
 
 /// Messages that answer one.
 const MOST_ANSWERS: usize = 8;
@@ -126,7 +126,7 @@ impl Gossip {
             self.want(row, from, false, reply);
         }
         let is_urgent = message.flags & URGENT != 0;
-        let listed: BTreeSet<u32> = message.rows.iter().map(|row| row.node).collect();
+        let listed: SortedSet<u32> = message.rows.iter().map(|row| row.node).collect();
         for range in message.ranges.iter().take(MOST_PARTS) {
             self.compare_range(range, &listed, is_urgent, reply);
         }
@@ -154,7 +154,7 @@ impl Gossip {
     fn compare_range(
         &mut self,
         said: &Range,
-        listed: &BTreeSet<u32>,
+        listed: &SortedSet<u32>,
         is_urgent: bool,
         reply: &mut Packer,
     ) {

@@ -3,13 +3,13 @@
 
 use alloc::vec::Vec;
 
-use alloc::collections::BTreeMap;
 use nile_abi::NodeId;
+use nile_order::SortedMap;
 
 /// The rumours.
 #[derive(Default)]
 pub(crate) struct Rumours {
-    about: BTreeMap<NodeId, Rumour>,
+    about: SortedMap<NodeId, Rumour>,
 }
 
 struct Rumour {

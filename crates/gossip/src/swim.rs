@@ -5,7 +5,6 @@ use alloc::vec::Vec;
 use core::num::{NonZeroU8, NonZeroUsize};
 use core::time::Duration;
 
-use alloc::collections::BTreeSet;
 use foca::{
     Config, Foca, Member, Message, NoCustomBroadcast, Notification, PeriodicParams, Runtime, State,
     Timer,
@@ -14,6 +13,7 @@ use nile_abi::{Instant, NodeId};
 use rand_xoshiro::Xoshiro128PlusPlus;
 
 use crate::identity::{Id, NoPacket, Packets, sift};
+use nile_order::SortedSet;
 
 /// Failure detection of one node.
 pub(crate) struct Swim {
@@ -22,7 +22,7 @@ pub(crate) struct Swim {
     timers: Vec<(Instant, Timer<Id>)>,
     /// One of the node's rounds, once it has any.
     round: Option<Instant>,
-    suspects: BTreeSet<NodeId>,
+    suspects: SortedSet<NodeId>,
 }
 
 /// What came of a call.
@@ -93,7 +93,7 @@ impl Swim {
             periodic_gossip: Some(PeriodicParams { frequency: period, num_members: told }),
         };
         let foca = Foca::new(own, config.clone(), random, Packets);
-        Swim { foca, config, timers: Vec::new(), round: None, suspects: BTreeSet::new() }
+        Swim { foca, config, timers: Vec::new(), round: None, suspects: SortedSet::new() }
     }
 
     /// A node lives and is to be watched, or is watched and has a new life.
@@ -223,7 +223,7 @@ impl Swim {
     /// Who became suspect since the last time, and who is suspect no more.
     pub fn news(&mut self) -> (Vec<NodeId>, Vec<NodeId>) {
         let members = self.foca.iter_members();
-        let suspects: BTreeSet<NodeId> = members
+        let suspects: SortedSet<NodeId> = members
             .filter(|member| member.state() == State::Suspect)
             .map(|member| member.id().node)
             .collect();

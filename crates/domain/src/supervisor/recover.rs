@@ -1,6 +1,6 @@
 //! A supervisor on the words of an earlier one, which may have ended between any two stores.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use nile_abi::Instant;
@@ -11,6 +11,7 @@ use crate::ledger::Ledger;
 use crate::message::Message;
 use crate::refused::Thing;
 use crate::words::{Holding, Party, Phase, Words};
+use nile_order::SortedMap;
 
 impl<W: Words> Supervisor<W> {
     /// A supervisor that goes on where an earlier one ended. Requests go on from `requests`, so
@@ -24,8 +25,8 @@ impl<W: Words> Supervisor<W> {
         let mut it = Supervisor {
             ledger,
             deadlines,
-            works: BTreeMap::new(),
-            timers: BTreeMap::new(),
+            works: SortedMap::new(),
+            timers: SortedMap::new(),
             requests,
             actions: VecDeque::new(),
         };
