@@ -6,15 +6,20 @@
 //!                        then     entries: hash 32 | object 32
 //!           parts        word 0   version           (of a record's first)
 //!                        word 1   key bytes 32 | value bytes 32
-//!                        word 2   the next part, or 0
+//!                        word 2   whose it is 32 | the next part, or 0 32
 //!                        then     key, padded to words, and value; goes on in the next part
 //! ```
 //!
 //! What a writer changes it changes in one section of [`nile_sync::mvrlu`], and so it is there for
 //! others in one moment, or not at all. A part that was freed is used again at once: those who
 //! read older snapshots see its older version.
+//!
+//! Whoever frees a part has it, also if another seat's writer has used it: the part says so, in the
+//! same section. So the next life of a seat finds the parts that it has, which are those that say
+//! so and that no bucket leads to.
 
 mod bytes;
+mod owned;
 mod view;
 
 use alloc::vec::Vec;
@@ -73,17 +78,25 @@ impl Shared {
         Mvrlu::region_len(Shape { objects, words: WORDS, log: sizes.log }, seats)
     }
 
-    /// Takes a seat at the table in `region`, which is zeroed memory or holds one. The seat of a
-    /// writer is entered once in the table's life; the others' as often as they like. `None` if
-    /// the region or a size does not fit.
+    /// Takes a seat at the table in `region`, which is zeroed memory or holds one; a former life of
+    /// the seat may have ended at any moment. A writer looks through the whole table. `None` if the
+    /// region or a size does not fit, or what is there is no table.
     pub fn join(region: Region, seats: Seats, sizes: Sizes, seat: Seat) -> Option<Shared> {
         let fits = sizes.buckets.is_power_of_two();
         let all = Mvrlu::attach(region, seats, sizes.shape()).filter(|_| fits)?;
-        let first = sizes.buckets + sizes.parts * u32::from(seat.number);
-        let parts = if seat.number < sizes.writers { sizes.parts } else { 0 };
-        let free = (first..first + parts).rev().collect();
+        let mut member = all.join(seat)?;
+        let free = match seat.number < sizes.writers {
+            true => owned::free_parts(&member.begin(), sizes, seat.number).ok()?,
+            false => Vec::new(),
+        };
         let (used, freed) = Default::default();
-        Some(Shared { member: all.join(seat)?, sizes, free, used, freed })
+        Some(Shared { member, sizes, free, used, freed })
+    }
+
+    /// Parts that this writer may use.
+    #[cfg(test)]
+    pub(crate) fn free_parts(&self) -> usize {
+        self.free.len()
     }
 
     /// Does one operation.
@@ -127,8 +140,9 @@ impl Shared {
 
     fn attempt(&mut self, all: &[(&[u8], &Operation)]) -> Result<Vec<Outcome>, Failed> {
         let mut open = Open {
+            seat: self.member.seat().number,
+            sizes: self.sizes,
             section: self.member.begin(),
-            buckets: self.sizes.buckets,
             free: &mut self.free,
             used: &mut self.used,
             freed: &mut self.freed,
@@ -177,8 +191,9 @@ impl From<Refused> for Failed {
 
 /// A section, and the parts that its writer has.
 struct Open<'a> {
+    seat: u16,
+    sizes: Sizes,
     section: Section<'a>,
-    buckets: u32,
     free: &'a mut Vec<u32>,
     used: &'a mut Vec<u32>,
     freed: &'a mut Vec<u32>,
@@ -227,7 +242,7 @@ impl Open<'_> {
 
     /// The record of a key.
     fn find(&self, key: &[u8]) -> Result<Option<Place>, Refused> {
-        let (hash, mut bucket) = (hash(key), hash(key) & (self.buckets - 1));
+        let (hash, mut bucket) = (hash(key), hash(key) & (self.sizes.buckets - 1));
         loop {
             let count = self.section.word(bucket, 0)?;
             for entry in 0..ENTRIES.min(count as usize) {
@@ -245,7 +260,7 @@ impl Open<'_> {
     }
 
     fn add_entry(&mut self, key: &[u8], part: u32) -> Result<(), Failed> {
-        let mut bucket = hash(key) & (self.buckets - 1);
+        let mut bucket = hash(key) & (self.sizes.buckets - 1);
         while self.section.word(bucket, 0)? as usize >= ENTRIES {
             let next = match self.section.word(bucket, 1)? as u32 {
                 0 => {
@@ -292,7 +307,7 @@ impl Open<'_> {
             self.section.write(part, |words| {
                 words.set(0, if index == 0 { record.version } else { 0 });
                 words.set(1, (key.len() as u64) << 32 | record.value.len() as u64);
-                words.set(2, u64::from(next));
+                words.set(2, owned::by(self.seat, next));
                 bytes::put(words, piece);
             })?;
             next = part;
@@ -305,9 +320,16 @@ impl Open<'_> {
         let (mut part, mut left) = (first, parts_of(sizes));
         while left > 0 {
             // Two who free the same part have one who is refused.
-            self.section.hold(part)?;
+            let word = self.section.word(part, 2)?;
+            match owned::owner(word, part, self.sizes) == self.seat {
+                true => self.section.hold(part)?,
+                false => {
+                    let taken = owned::by(self.seat, word as u32);
+                    self.section.write(part, |words| words.set(2, taken))?;
+                }
+            }
             self.freed.push(part);
-            part = self.section.word(part, 2)? as u32;
+            part = word as u32;
             left -= 1;
         }
         Ok(())

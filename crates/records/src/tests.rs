@@ -5,7 +5,7 @@ extern crate std;
 use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
-use std::thread;
+use std::{mem, thread};
 
 use nile_ring::Region;
 use nile_sync::Seats;
@@ -98,15 +98,20 @@ proptest! {
         prop_assert!(shard.scan(&[]).map(|(key, it)| (key.to_vec(), it.clone())).eq(model));
     }
 
-    /// Two writers in turn; views that are taken in between stay as they were.
+    /// Two writers in turn, who begin anew at any moment; views that are taken in between stay as
+    /// they were. In the end no part is lost, and none is anybody's twice.
     #[test]
     fn a_table_is_a_map_and_views_are_of_their_moment(
-        steps in prop::collection::vec((step(), 0_usize..2, prop::bool::weighted(0.1)), 1..120)
+        steps in prop::collection::vec(
+            (step(), 0_usize..2, prop::bool::weighted(0.1), prop::bool::weighted(0.1)), 1..120)
     ) {
         let world = World::new();
         let mut writers = [world.join(0), world.join(1)];
         let (mut model, mut view) = (Model::new(), None);
-        for ((key, operation), writer, takes_view) in steps {
+        for ((key, operation), writer, takes_view, begins_anew) in steps {
+            if begins_anew {
+                mem::forget(mem::replace(&mut writers[writer], world.join(writer as u16)));
+            }
             if takes_view {
                 if let Some((view, then)) = view.take() {
                     prop_assert_eq!(read(&view), then);
@@ -129,8 +134,37 @@ proptest! {
         if let Some((view, then)) = view.take() {
             prop_assert_eq!(read(&view), then);
         }
-        prop_assert_eq!(read(&world.join(2).view()), model);
+        prop_assert_eq!(&read(&world.join(2).view()), &model);
+        for key in model.keys() {
+            prop_assert_eq!(writers[0].apply(key, &Operation::Remove), Ok(Outcome::Removed));
+        }
+        let all = 2 * SIZES.parts as usize;
+        prop_assert_eq!(writers.iter().map(Shared::free_parts).sum::<usize>(), all);
+        let anew = [world.join(0), world.join(1)];
+        prop_assert_eq!(anew.iter().map(Shared::free_parts).sum::<usize>(), all);
     }
+}
+
+/// A writer whose parts others have used for their own fills its share again, and no more.
+#[test]
+fn parts_go_to_who_frees_them() {
+    let world = World::new();
+    let mut writers = [world.join(0), world.join(1)];
+    let put = Operation::Put(vec![1; MOST_VALUE]);
+    let fill = |writer: &mut Shared, from: u8| {
+        let mut keys = (from..=u8::MAX).take_while(|key| writer.apply(&[*key], &put).is_ok());
+        keys.by_ref().count()
+    };
+    let first = fill(&mut writers[0], 0);
+    assert!(first > 10);
+    for key in 0..first as u8 {
+        assert_eq!(writers[1].apply(&[key], &Operation::Remove), Ok(Outcome::Removed));
+    }
+    mem::forget(mem::replace(&mut writers[1], world.join(1)));
+    mem::forget(mem::replace(&mut writers[0], world.join(0)));
+    assert_eq!(fill(&mut writers[0], 0), 0, "the other has its parts");
+    let second = fill(&mut writers[1], 0);
+    assert!(second == 2 * first || second == 2 * first + 1, "{second}, where {first} was one's");
 }
 
 #[test]
