@@ -17,6 +17,7 @@ use crate::cluster::args::{
 };
 use crate::cluster::net::Net;
 use crate::cluster::packages::args::Package;
+use crate::cluster::regions::Regions;
 use crate::cluster::servers::Servers;
 use crate::compose::args::Compose;
 use crate::config;
@@ -73,6 +74,8 @@ pub enum Command {
     Deploy(Deploy),
     /// Show what each core is for, runs and how busy it is, or change it.
     Roles(Roles),
+    /// Make memory that packages of several cores share, show or drop it.
+    Region(Regions),
     /// Give a package a worker core for itself, replace or stop it.
     Package(Package),
     /// Show who listens on the cluster's IPv4 network, and the connections.

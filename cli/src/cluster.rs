@@ -31,6 +31,7 @@ pub mod packages;
 pub mod pin;
 pub mod process;
 pub mod ready;
+pub mod regions;
 pub mod reply;
 pub mod roles;
 pub mod servers;

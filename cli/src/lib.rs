@@ -109,6 +109,7 @@ pub fn perform(command: Command) -> Result<(), Failure> {
         Command::Core(options) => cluster::cores::run(&options),
         Command::Deploy(options) => cluster::deploy::run(&options),
         Command::Roles(options) => cluster::roles::run(&options),
+        Command::Region(options) => cluster::regions::run(&options),
         Command::Package(options) => cluster::packages::run(&options),
         Command::Net(options) => cluster::net::run(&options),
         Command::Servers(options) => cluster::servers::run(&options),

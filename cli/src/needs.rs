@@ -243,6 +243,7 @@ pub fn of_users(command: &Command) -> Result<Vec<Need>, Failure> {
         | Command::Graph(_)
         | Command::Record(_)
         | Command::Door(_)
+        | Command::Region(_)
         | Command::Roles(_)
         | Command::Net(_)
         | Command::Package(_)

@@ -37,6 +37,7 @@
 //! | `package-policy`| a package decides who runs next; none waits for it, whatever it does   |
 //! | `package-buffers` | packages pass buffers of the node's pool, and leave none behind         |
 //! | `package-keeps`   | a package counts on in memory that outlives it, core and kernel        |
+//! | `package-region`  | packages of several cores share memory and work, whoever of them ends  |
 //! | `package-replace` | a package is replaced under its callers, and no call is lost           |
 //! | `neighbours`      | packages that share a core go on beside each other                     |
 //! | `package-text`    | text that was shipped is there when its package comes again            |
@@ -114,6 +115,7 @@ mod package_calls;
 mod package_channels;
 mod package_keeps;
 mod package_policy;
+mod package_region;
 mod package_replace;
 mod package_text;
 mod packages;
@@ -152,7 +154,7 @@ use arguments::Arguments;
 use manager_restart::How;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 69] = [
+pub const PROGRAMS: [&str; 70] = [
     "boot",
     "ping",
     "restart",
@@ -191,6 +193,7 @@ pub const PROGRAMS: [&str; 69] = [
     "package-policy",
     "package-buffers",
     "package-keeps",
+    "package-region",
     "package-replace",
     "neighbours",
     "package-text",
@@ -338,6 +341,7 @@ fn start<M: Misbehave>(core: &Core<M>, command: &str) {
         "package-policy" => package_policy::start(core),
         "package-buffers" => package_buffers::start(core),
         "package-keeps" => package_keeps::start(core, &arguments),
+        "package-region" => package_region::start(core),
         "package-replace" => package_replace::start(core, &arguments),
         "neighbours" => neighbours::start(core, &arguments),
         "package-text" => package_text::start(core),

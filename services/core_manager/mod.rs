@@ -6,6 +6,7 @@ mod assign;
 mod deploy;
 mod follow;
 mod plan;
+mod regions;
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -19,7 +20,7 @@ use nile_abi::{CoreId, KeepName, Role, RoleSet, Status};
 use nile_bosml::Bytes;
 use nile_interfaces::core_manager::{
     Answers, CoreEntry, CoreManagerKernel, CoreRole, CoreRoles, CoreStatistics, KeepEntry,
-    QueueDepth,
+    QueueDepth, RegionEntry,
 };
 use nile_stl::node::{CoreState, Line};
 use nile_stl::{CallError, CallResult, Start, Stl, service};
@@ -211,8 +212,21 @@ impl CoreManagerKernel for CoreManager {
             };
             CallError::new(status, format!("{name}: {what}"))
         };
-        let keep = KeepName::parse(&name).ok_or_else(|| failed(Status::NotFound))?;
+        let keep = KeepName::parse(&name).filter(|it| it.as_region().is_none());
+        let keep = keep.ok_or_else(|| failed(Status::NotFound))?;
         self.stl.node()?.drop_keep(keep).await.map_err(failed)
+    }
+
+    fn regions(&self) -> CallResult<Vec<RegionEntry>> {
+        Ok(regions::all_of(&*self.stl.node()?))
+    }
+
+    async fn make_region(&self, name: String, bytes: u64) -> CallResult<()> {
+        regions::make(&*self.stl.node()?, name, bytes).await
+    }
+
+    async fn drop_region(&self, name: String) -> CallResult<()> {
+        regions::forget(&*self.stl.node()?, &name).await
     }
 }
 

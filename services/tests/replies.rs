@@ -11,11 +11,12 @@ use nile_services::ALL;
 const PAGES: [&str; 4] = ["skip", "after", "from", "at"];
 
 /// Replies with lists that are no pages, and why they fit.
-const BOUNDED: [(&str, &str); 45] = [
+const BOUNDED: [(&str, &str); 46] = [
     ("bulk.counters", "what is counted is fixed"),
     ("composer.publish", "a composition has 64 parts at most"),
     ("core_manager.answers", "96 spans at most"),
     ("core_manager.keeps", "a node has at most 32 keeps"),
+    ("core_manager.regions", "a node has at most 32, each for the packages of its cores"),
     ("core_manager.list", "a node has at most 256 cores"),
     ("core_manager.roles", "a node has at most 256 cores"),
     ("core_manager.statistics", "causes and queues are fixed"),

@@ -6,6 +6,7 @@
 mod code;
 mod faults;
 mod profile;
+mod regions;
 mod staying;
 
 use std::fs;
@@ -178,6 +179,7 @@ fn on_three_nodes_what_jobs_make_is_right() {
     code::interrupted_loop(&place);
     code::greedy_code(&place);
     staying::check(&place);
+    regions::check(&place);
     assert_eq!(names(&place), ["counts", "text"], "nothing half-written is left");
 }
 

@@ -18,6 +18,7 @@
 //! | `channel` | -                | a [`ChannelCall`]| a [`ChannelPlace`]  | its bytes          |
 //! | `pool`    | -                | a [`PoolCall`]   | what it gives       | its bytes          |
 //! | `keep`    | bytes, version   | a keep's name    | a [`KeepPlace`]     | its bytes          |
+//! | `region`  | ignored          | a region's name  | a [`KeepPlace`]     | its bytes          |
 //! | `begin`   | patience, ns     | a call           | -                   | what names it      |
 //! | `wake`    | a sending end    | -                | -                   | -                  |
 
@@ -73,11 +74,13 @@ pub enum SystemCall {
     /// Wakes the package at the other end of a channel, which slept when it was last looked at.
     /// `Dead` if it is gone.
     Wake = 12,
+    /// Has memory that packages of several cores share.
+    Region = 13,
 }
 
 impl SystemCall {
     /// How many there are.
-    pub const COUNT: usize = 13;
+    pub const COUNT: usize = 14;
 
     const ALL: [SystemCall; SystemCall::COUNT] = [
         SystemCall::Nothing,
@@ -93,6 +96,7 @@ impl SystemCall {
         SystemCall::Keep,
         SystemCall::Begin,
         SystemCall::Wake,
+        SystemCall::Region,
     ];
 
     /// The call with this number.

@@ -1,4 +1,5 @@
-//! Names of *keeps*: memory of a package that its next incarnation finds again.
+//! Names of *keeps*: memory of a package that its next incarnation finds again; and of *regions*:
+//! memory that packages of several cores have at once, which is a keep of no package's.
 
 use core::fmt;
 
@@ -9,6 +10,9 @@ pub struct KeepName([u8; KeepName::BYTES]);
 impl KeepName {
     /// The most bytes of both names and what is between them.
     pub const BYTES: usize = 32;
+
+    /// In the place of a package's name, for what belongs to none: no package is called so.
+    const NOBODY: &str = "@";
 
     /// The keep `name` of `package`. None if either is empty or both are too long.
     pub fn new(package: &str, name: &str) -> Option<KeepName> {
@@ -21,6 +25,16 @@ impl KeepName {
         bytes[package.len()] = b'/';
         bytes[package.len() + 1..end].copy_from_slice(name.as_bytes());
         Some(KeepName(bytes))
+    }
+
+    /// The region `name`. None if that is empty or too long.
+    pub fn region(name: &str) -> Option<KeepName> {
+        KeepName::new(KeepName::NOBODY, name)
+    }
+
+    /// A region's own name; None if it is a package's keep.
+    pub fn as_region(&self) -> Option<&str> {
+        self.text().strip_prefix(KeepName::NOBODY)?.strip_prefix('/')
     }
 
     /// The keep that is called so as a whole.
@@ -73,6 +87,9 @@ mod tests {
         assert_eq!(KeepName::new("0123456789012345", "0123456789012345"), None);
         assert_eq!((KeepName::new("", "a"), KeepName::new("a", "")), (None, None));
         assert_eq!(KeepName::parse("counter"), None);
+        let region = KeepName::region("graph").unwrap();
+        assert_eq!((region.text(), region.as_region()), ("@/graph", Some("graph")));
+        assert_eq!((name.as_region(), KeepName::region("")), (None, None));
         for words in [[0; 4], [u64::MAX; 4], [u64::from(b'a'), 0, 0, 0]] {
             assert_eq!(KeepName::from_words(words), None);
         }

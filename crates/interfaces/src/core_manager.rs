@@ -211,6 +211,26 @@ pub struct KeepEntry {
     pub version: u16,
 }
 
+/// Memory that packages of several cores share.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct RegionEntry {
+    /// Its name.
+    pub name: String,
+    /// Bytes.
+    pub bytes: u64,
+    /// The packages that have it.
+    pub packages: Vec<RegionUser>,
+}
+
+/// A package that has a region.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RegionUser {
+    /// Its core.
+    pub core: u16,
+    /// Which of its core's places it runs in, from 0 to 3.
+    pub slot: u8,
+}
+
 /// The cores of the node: roles, states, counts.
 #[service(subsystem = "cores", capability = "management", layer = high)]
 pub trait CoreManager {
@@ -303,6 +323,20 @@ pub trait CoreManager {
     /// Forgets one, whose name is PACKAGE/KEEP, and frees its memory; not while a package has it.
     #[stl_k(allow(operator, peer))]
     async fn drop_keep(&self, name: String) -> CallResult<()>;
+
+    /// The regions of this node, and the packages that have them.
+    #[stl_k(reply = "regions", allow(package, operator, peer))]
+    fn regions(&self) -> CallResult<Vec<RegionEntry>>;
+
+    /// Makes a region of so many bytes, whole pages of 4 KiB and at most 256 MiB, for packages
+    /// whose manifests name it. One of this size may be there. It is zero, and stays until it is
+    /// dropped or the node ends.
+    #[stl_k(allow(operator, peer))]
+    async fn make_region(&self, name: String, bytes: u64) -> CallResult<()>;
+
+    /// Forgets a region, and frees its memory; not while a package has it.
+    #[stl_k(allow(operator, peer))]
+    async fn drop_region(&self, name: String) -> CallResult<()>;
 
     /// The instance of `role_assignment` that the node's cores get their roles by, as
     /// `[roles] policy` names it; none: they keep those that they have.

@@ -24,7 +24,8 @@
 //! ```
 //!
 //! `[packages]` is in [`packages`](crate::packages), `[node]` and `[network]` are in
-//! [`membership`](crate::membership), `[ip]`, `[filter]` and `[pool]` in modules of these names.
+//! [`membership`](crate::membership), `[ip]`, `[filter]` and `[pool]` in modules of these names,
+//! `[region.NAME]` in `regions`.
 //!
 //! The same parser serves the command line, which checks a file before it starts anything, and
 //! the kernel, which gets the file as a boot module. Any text gives a configuration or an error
@@ -37,32 +38,23 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use nile_abi::{CoreId, Role, RoleSet};
+use nile_abi::{CoreId, KeepName, Role, RoleSet};
 use nile_order::SortedMap;
 use nile_package::Store;
 use serde::Deserialize;
 use toml::Spanned;
-use toml_parser::Source;
-use toml_parser::lexer::TokenKind;
+
+mod bounds;
 
 use crate::filter::FilterTable;
 use crate::ip::{IpConfig, IpTable};
 use crate::membership::{Membership, NetworkTable, NodeTable};
 use crate::packages::{Most, PackagesTable};
 use crate::pool::{PoolConfig, PoolTable};
+use crate::regions::{self, RegionTable};
 use crate::supervising::{DomainTable, Supervising, SupervisorTable};
 
-/// The most brackets that may be open at once, and the most dots in a key. The parser recurses
-/// that deep, and on the boot path its stack is small.
-const MAX_NESTING: usize = 4;
-
-/// The most bytes of the text, and the most tokens: names, numbers, signs, comments, ends of lines.
-/// The parser takes some thirty bytes for each of them, and on the boot path its heap is small.
-pub const MAX_BYTES: usize = 16 << 10;
-const MAX_TOKENS: usize = 4096;
-
-/// The most brackets and dots, each of which may begin a table: that takes a kilobyte.
-const MAX_TABLES: usize = 128;
+pub use bounds::MAX_BYTES;
 
 /// The most ticks a second that a configuration may ask for.
 const MAX_TICK_HZ: u32 = 1000;
@@ -102,6 +94,8 @@ pub struct Config {
     pub ip: IpConfig,
     /// The memory that its cores share for buffers; `None` for none.
     pub pool: Option<PoolConfig>,
+    /// Memory that packages of its cores share, and how many bytes of it.
+    pub regions: Vec<(KeepName, u64)>,
     /// What the node keeps if it supervises its machine; `None` if it has all of it.
     pub supervisor: Option<Supervising>,
     /// Whether a guard keeps the node to what it has, if it is a domain of a PC.
@@ -176,6 +170,7 @@ struct File {
     ip: IpTable,
     filter: FilterTable,
     pool: PoolTable,
+    region: BTreeMap<Spanned<String>, RegionTable>,
     packages: PackagesTable,
     supervisor: Option<SupervisorTable>,
     domain: DomainTable,
@@ -222,6 +217,7 @@ impl Default for Config {
             interface: None,
             ip: IpConfig::default(),
             pool: None,
+            regions: Vec::new(),
             supervisor: None,
             is_guarded: true,
             package_limits: Most::default(),
@@ -300,8 +296,7 @@ impl Config {
 
     /// The configuration that `text` holds.
     pub fn parse(text: &str) -> Result<Config, ConfigError> {
-        check_nesting(text)?;
-        check_size(text)?;
+        bounds::check(text)?;
         let file: File = toml::from_str(text).map_err(|error| ConfigError {
             line: error.span().map(|span| line_of(text, span.start)),
             message: one_line(error.message()),
@@ -353,6 +348,7 @@ impl Config {
             membership,
             interface,
             pool: PoolConfig::from_table(file.pool, |at| line_of(text, at))?,
+            regions: regions::from_tables(file.region, |at| line_of(text, at))?,
             supervisor: Supervising::from_table(file.supervisor, |at| line_of(text, at))?,
             is_guarded: file.domain.guard,
             package_limits: Most::from_table(file.packages, |at| line_of(text, at))?,
@@ -376,52 +372,6 @@ impl Config {
             packages: Store::Empty,
         })
     }
-}
-
-fn check_size(text: &str) -> Result<(), ConfigError> {
-    if text.len() > MAX_BYTES {
-        let message = format!("it is longer than {MAX_BYTES} bytes");
-        return Err(ConfigError { line: None, message });
-    }
-    let begins_table = |kind| {
-        use TokenKind::{Dot, LeftCurlyBracket, LeftSquareBracket};
-        matches!(kind, Dot | LeftCurlyBracket | LeftSquareBracket)
-    };
-    let tokens = || Source::new(text).lex();
-    let table = tokens().filter(|token| begins_table(token.kind())).nth(MAX_TABLES);
-    let beyond = [
-        (tokens().nth(MAX_TOKENS), format!("{MAX_TOKENS} names, numbers and signs")),
-        (table, format!("{MAX_TABLES} brackets and dots")),
-    ];
-    let beyond = beyond.into_iter().find_map(|(token, what)| Some((token?, what)));
-    beyond.map_or(Ok(()), |(token, what)| {
-        Err(ConfigError {
-            line: Some(line_of(text, token.span().start())),
-            message: format!("there are {what} before this"),
-        })
-    })
-}
-
-fn check_nesting(text: &str) -> Result<(), ConfigError> {
-    let (mut brackets, mut dots) = (0usize, 0);
-    for token in Source::new(text).lex() {
-        match token.kind() {
-            TokenKind::LeftSquareBracket | TokenKind::LeftCurlyBracket => brackets += 1,
-            TokenKind::RightSquareBracket | TokenKind::RightCurlyBracket => {
-                brackets = brackets.saturating_sub(1);
-            }
-            TokenKind::Dot => dots += 1,
-            TokenKind::Equals | TokenKind::Comma | TokenKind::Newline => dots = 0,
-            _ => {}
-        }
-        if brackets.max(dots) > MAX_NESTING {
-            return Err(ConfigError {
-                line: Some(line_of(text, token.span().start())),
-                message: format!("nested deeper than {MAX_NESTING} levels"),
-            });
-        }
-    }
-    Ok(())
 }
 
 fn period(hz: u32) -> Option<Duration> {
@@ -454,7 +404,7 @@ mod tests {
         let comments = "# as long a line as people write into such files ####\n".repeat(300);
         assert!(Config::parse(&comments).is_ok());
         assert_eq!(error(&comments.repeat(2)), "it is longer than 16384 bytes");
-        assert!(Config::parse(&"\n".repeat(MAX_TOKENS - 1)).is_ok());
+        assert!(Config::parse(&"\n".repeat(bounds::MAX_TOKENS - 1)).is_ok());
         let full = "line 4097: there are 4096 names, numbers and signs before this";
         assert_eq!(error(&"\n".repeat(MAX_BYTES)), full);
         let tables = "[a.b.c]\n".repeat(500);

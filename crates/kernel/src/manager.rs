@@ -15,7 +15,7 @@ mod watch;
 use alloc::vec::Vec;
 
 use nile_abi::call::UserSlot;
-use nile_abi::{CoreId, EndpointId, Generation, PageSize, Status};
+use nile_abi::{CoreId, EndpointId, Generation, KeepName, PageSize, Status};
 use nile_memory::MemoryKind;
 use nile_order::SortedSet;
 use nile_platform::image_memory::Change;
@@ -45,6 +45,8 @@ pub struct Manager<M: Machine> {
     memory: Memory<Tables<M>>,
     /// The memory of the node's pool, if it has one.
     pool: Option<Grant>,
+    /// Regions that the configuration asks for.
+    regions: Vec<(KeepName, u64)>,
     node: NodeDescription,
     watch: Watch,
 }
@@ -66,6 +68,7 @@ impl<M: Machine> Manager<M> {
             channels: Channels::new(machine),
             memory: Memory::new(physical, tables, places, own),
             pool: None,
+            regions: config.regions.clone(),
             node,
             watch: Watch::default(),
         }
@@ -92,6 +95,7 @@ impl<M: Machine> Manager<M> {
                 self.links.urge(core);
             }
         }
+        self.make_regions(machine);
         board.set_phase(NodePhase::Up);
         for core in board.core_ids() {
             board.notifier().doorbells().wake(core, machine);

@@ -64,7 +64,8 @@ pub enum PackageError {
 pub enum ManifestError {
     /// It is not UTF-8 text.
     NotText,
-    /// This line is none of `name NAME`, `publishes TYPE`, `uses pool`, `keeps NAME BYTES`.
+    /// This line is none of `name NAME`, `publishes TYPE`, `uses pool`, `uses region NAME`,
+    /// `keeps NAME BYTES`.
     Line(usize),
     /// The name on this line is empty, longer than 64 bytes, or has a character besides ASCII
     /// letters, digits, `-`, `_` and `.`.
@@ -134,8 +135,8 @@ impl fmt::Display for ManifestError {
             NotText => f.write_str("not UTF-8 text"),
             Line(line) => write!(
                 f,
-                "line {line}: none of `name NAME`, `publishes TYPE`, `uses pool`, `keeps NAME \
-                 BYTES`"
+                "line {line}: none of `name NAME`, `publishes TYPE`, `uses pool`, `uses region \
+                 NAME`, `keeps NAME BYTES`"
             ),
             Name(line) => {
                 write!(f, "line {line}: a name is 1 to 64 ASCII letters, digits, `-`, `_` and `.`")

@@ -6,6 +6,7 @@
 //! publishes numbers.fibonacci
 //! uses pool
 //! uses frames
+//! uses region graph
 //! keeps state 65536
 //! answers 2
 //! ```
@@ -53,11 +54,12 @@ impl<'a> Manifest<'a> {
                 "name" => name = Some(value),
                 "publishes" => published += 1,
                 "uses" if matches!(value, "pool" | "frames") => {}
+                "uses" if region(value).is_some() => {}
                 "keeps" if keep(value).is_some() => kept += 1,
                 "answers" if !answers && seconds(value).is_some() => answers = true,
                 _ => return Err(ManifestError::Line(line)),
             }
-            if key != "keeps" && !is_name(value) {
+            if !matches!(key, "keeps" | "uses") && !is_name(value) {
                 return Err(ManifestError::Name(line));
             }
         }
@@ -93,6 +95,12 @@ impl<'a> Manifest<'a> {
         self.text.lines().any(|line| line == "uses frames")
     }
 
+    /// Whether the package may have the region `name`, memory that packages of several cores share.
+    pub fn uses_region(&self, name: &str) -> bool {
+        let mut used = self.text.lines().filter_map(|line| region(line.strip_prefix("uses ")?));
+        used.any(|used| used == name)
+    }
+
     /// The memory that stays when it has ended: names and bytes, in the manifest's order.
     pub fn keeps(&self) -> impl Iterator<Item = (&'a str, u64)> + use<'a> {
         self.text.lines().filter_map(|line| keep(line.strip_prefix("keeps ")?))
@@ -113,6 +121,11 @@ impl<'a> Manifest<'a> {
     pub fn may_publish(&self, name: &str) -> bool {
         self.publishes().any(|published| published == name)
     }
+}
+
+/// A region's name.
+fn region(text: &str) -> Option<&str> {
+    text.strip_prefix("region ").filter(|name| is_name(name))
 }
 
 /// A keep's name and its bytes.
@@ -154,6 +167,9 @@ mod tests {
         assert!(Manifest::parse(b"name a\nuses pool\n").unwrap().uses_pool());
         let manifest = Manifest::parse(b"name a\nuses frames\n").unwrap();
         assert!(manifest.uses_frames() && !manifest.uses_pool());
+        let manifest = Manifest::parse(b"name a\nuses region ranks\n").unwrap();
+        assert!(manifest.uses_region("ranks") && !manifest.uses_region("rank"));
+        assert!(!manifest.uses_pool());
         let manifest = Manifest::parse(b"name a\nkeeps state 65536\nkeeps log 1\n").unwrap();
         assert_eq!(manifest.keeps().collect::<Vec<_>>(), [("state", 65536), ("log", 1)]);
         assert!(manifest.may_keep("log", 1) && !manifest.may_keep("log", 2));
@@ -175,6 +191,8 @@ mod tests {
             ("name a\npublish b", ManifestError::Line(2)),
             ("name a b", ManifestError::Name(1)),
             ("name a\nuses disk", ManifestError::Line(2)),
+            ("name a\nuses region", ManifestError::Line(2)),
+            ("name a\nuses region a/b", ManifestError::Line(2)),
             ("name a\nkeeps state", ManifestError::Line(2)),
             ("name a\nkeeps state 0", ManifestError::Line(2)),
             ("name a\nkeeps st/te 1", ManifestError::Line(2)),

@@ -315,7 +315,8 @@ fn every_error_says_something_of_its_own() {
     assert_eq!(said[3], "relocation 3: kind 6, not R_X86_64_RELATIVE (8)");
     assert_eq!(
         said[4],
-        "manifest: line 2: none of `name NAME`, `publishes TYPE`, `uses pool`, `keeps NAME BYTES`"
+        "manifest: line 2: none of `name NAME`, `publishes TYPE`, `uses pool`, `uses region NAME`, \
+         `keeps NAME BYTES`"
     );
 }
 

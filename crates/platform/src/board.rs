@@ -23,7 +23,7 @@ use crate::record::{RECORD_BYTES, Record};
 pub use keeps::{Keep, MOST_KEEPS};
 
 /// Bytes of the node's own pages.
-pub const NODE_BYTES: usize = 3 * 4096;
+pub const NODE_BYTES: usize = 6 * 4096;
 
 /// Bytes of the receiver map.
 pub const RECEIVER_BYTES: usize = ReceiverMap::region_len(MAX_RECEIVERS);

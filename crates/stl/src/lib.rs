@@ -46,6 +46,7 @@ pub mod stl;
 pub mod target;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 pub use all::all;
 pub use allowance::{Admitted, Allowance};

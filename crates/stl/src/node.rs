@@ -26,6 +26,7 @@ pub use crate::pool_disk::{Moved, Moving, PoolDisk};
 use crate::{CallError, CallResult, LocalFuture, Stl};
 
 pub use crate::samples::{MOST_HERTZ, Samples};
+pub use crate::usage::{PackageUsage, RegionUse};
 
 /// What a request to the kernel gives.
 pub type NodeFuture<T> = LocalFuture<'static, Result<T, Status>>;
@@ -176,7 +177,16 @@ pub trait Node {
     /// versions of their contents.
     fn keeps(&self) -> Vec<(KeepName, u64, u16)>;
 
-    /// Forgets a keep. Waits for the management core. `NotFound`; `Exists` while a package has it.
+    /// The regions of the node, as its management core knows them; others know no packages that
+    /// have them.
+    fn regions(&self) -> Vec<RegionUse>;
+
+    /// Makes a region of whole pages. Waits for the management core. `Exists` if there is one of
+    /// this name and another size, `Invalid` for a name or size that none can have, `NoMemory`.
+    fn make_region(&self, name: String, bytes: u64) -> NodeFuture<()>;
+
+    /// Forgets a keep or a region. Waits for the management core. `NotFound`; `Exists` while a
+    /// package has it.
     fn drop_keep(&self, name: KeepName) -> NodeFuture<()>;
 
     /// A package that stays has run on this core for the last time: its services end, and calls
@@ -370,17 +380,6 @@ pub trait RunningPackage {
 
     /// Waits until it has ended and everything that it had is given back. It may be asked again.
     fn ended(&self) -> LocalFuture<'static, PackageEnd>;
-}
-
-/// What a package has now, and has had of its core since it began.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct PackageUsage {
-    /// Bytes of memory of its own.
-    pub memory_bytes: u64,
-    /// How long it had the core, with what the kernel did there for its system calls.
-    pub busy: Duration,
-    /// Its system calls.
-    pub system_calls: u64,
 }
 
 /// How a package ended.

@@ -95,6 +95,14 @@ impl Seats {
         self.word(seat.number).is_none_or(|word| load(word) != seat.generation.into())
     }
 
+    /// The lives that have begun and not ended, as far as anybody has said so.
+    pub fn sitting(&self) -> impl Iterator<Item = Seat> {
+        (0..self.len() as u16).filter_map(|number| {
+            let generation = load(self.word(number)?) as u16;
+            (generation % 2 == 1).then_some(Seat { number, generation })
+        })
+    }
+
     /// Whether nobody is in a place.
     #[inline]
     pub fn is_vacant(&self, number: u16) -> bool {

@@ -15,6 +15,7 @@
 //! * [`pool`]: buffers of the node's pool. [`prefetch`](fn@prefetch): lines of the cache.
 //!   [`cycles`](fn@cycles): the processor's clock; [`compute`](fn@compute) passes the time.
 //! * [`keep`]: memory that stays when the package ends.
+//! * [`region`]: memory that packages of several cores share.
 //! * [`services`]: the user half of the service transport layer.
 //! * Sockets: [`net`].
 //!
@@ -39,6 +40,7 @@ pub mod macros;
 pub mod net;
 pub mod pool;
 mod prefetch;
+pub mod region;
 pub mod services;
 pub mod threads;
 
@@ -52,5 +54,6 @@ pub use log::write_log;
 pub use nile_abi as abi;
 pub use pool::{PoolBuffer, PoolView};
 pub use prefetch::prefetch;
+pub use region::{SharedRegion, seat_of};
 pub use services::{Services, with_services};
 pub use threads::{JoinHandle, Runtime, Thread, WaitQueue};

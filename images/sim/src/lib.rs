@@ -22,7 +22,7 @@ use nile_unruly::{AT_BYTES, Act, Acts, NOT_STOPPED, Span};
 pub use shifting::{Control, shifting};
 
 /// Every package of the project: what `Options::packages` takes.
-pub const PACKAGES: [(&str, Program); 19] = [
+pub const PACKAGES: [(&str, Program); 20] = [
     ("buffers", nile_buffers::main),
     ("numbers", |system, _| nile_numbers::run(system, compute)),
     ("pairs", nile_pairs::main),
@@ -34,6 +34,7 @@ pub const PACKAGES: [(&str, Program); 19] = [
     ("net", nile_net_server::main),
     ("hello", nile_hello::main),
     ("keeper", nile_keeper::main),
+    ("primes", nile_primes::main),
     ("threads", nile_threads::main),
     ("unruly", unruly),
     ("caller", nile_caller::main),
@@ -55,6 +56,7 @@ pub const STORE: Store = Store::Linked(&[
     "net",
     "hello",
     "keeper",
+    "primes",
     "threads",
     "unruly",
     "caller",

@@ -67,6 +67,13 @@ fn packages_go_on_with_what_they_have_kept() {
 }
 
 #[test]
+fn packages_of_several_cores_share_memory() {
+    for seed in 0..20 {
+        pass(&node(seed), "package-region");
+    }
+}
+
+#[test]
 fn a_package_is_replaced_under_its_callers() {
     for seed in 0..5 {
         pass(&node(seed), "package-replace bytes=2097152");

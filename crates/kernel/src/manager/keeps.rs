@@ -1,9 +1,13 @@
-//! Keeps: memory that a package's next incarnation finds again, on whichever core that is. Which
-//! there are is on the board, so the next incarnation of this core knows them, too.
+//! Keeps: memory that a package's next incarnation finds again, on whichever core that is; and
+//! regions, which packages of several cores have at once. Which there are is on the board, so the
+//! next incarnation of this core knows them, too.
 //!
 //! A keep has its memory piece by piece, when a core first asks for the piece, and until it is
-//! dropped. One core has it at a time, in its user half.
+//! dropped. One core has it at a time, in its user half; a region each that wants it.
 
+use alloc::vec::Vec;
+
+use nile_abi::call::UserSlot;
 use nile_abi::{CoreId, KeepName, PageSize, Status, VirtAddr};
 use nile_platform::board::{Keep, MOST_KEEPS};
 use nile_platform::{Board, Grant, Machine, Manager as _};
@@ -35,27 +39,40 @@ impl<M: Machine> Manager<M> {
         }
     }
 
-    /// The keep that the record of `core` wants; it is made if there is none of this name. `Busy`
-    /// while a core has yet to let go of it, `NoMemory` if there are too many.
+    /// The keep or region that the record of `core` wants; it is made if there is none of this
+    /// name, unless it is a region that is wanted with whatever bytes it has. `Busy` while a core
+    /// has yet to let go of a keep; `NoMemory` if there are too many, or the node has not so much
+    /// for a region; `NotFound`.
     pub(super) fn find_keep(&mut self, machine: &M, core: CoreId) -> Result<Reply, Status> {
         let board = machine.board();
         let wanted = board.record(core).wanted_keep().ok_or(Status::Invalid)?;
-        if wanted.bytes == 0
+        let is_region = wanted.name.as_region().is_some();
+        if (wanted.bytes == 0 && !is_region)
             || wanted.bytes > Keep::MOST_BYTES
             || !wanted.bytes.is_multiple_of(PageSize::Small.bytes())
         {
             return Err(Status::Invalid);
         }
         if let Some((number, keep)) = find(board, wanted.name) {
+            let number = number as u32;
+            if is_region {
+                return Ok(Reply::Kept { number, is_found: true, holder: None });
+            }
             let mut holder = None;
-            for grant in grants(board, number, keep) {
+            for grant in grants(board, number as usize, keep) {
                 if self.memory.is_unsettled(grant) {
                     return Err(Status::Busy);
                 }
                 holder = holder.or(self.memory.holder(grant));
             }
             let holder = holder.filter(|holder| *holder != core);
-            return Ok(Reply::Kept { number: number as u32, is_found: true, holder });
+            return Ok(Reply::Kept { number, is_found: true, holder });
+        }
+        if wanted.bytes == 0 {
+            return Err(Status::NotFound);
+        }
+        if is_region && wanted.bytes > self.memory.free_bytes() {
+            return Err(Status::NoMemory);
         }
         let free = (0..MOST_KEEPS).find(|number| board.keep(*number).is_none());
         let number = free.ok_or(Status::NoMemory)?;
@@ -90,8 +107,26 @@ impl<M: Machine> Manager<M> {
                 grant
             }
         };
-        self.memory.enter_kept(grant, core, at)?;
+        self.memory.enter_kept(grant, core, at, keep.name.as_region().is_some())?;
         Ok(Reply::Granted { grant })
+    }
+
+    /// Makes the regions that a node's configuration asks for and that are not there.
+    pub(super) fn make_regions(&self, machine: &M) {
+        let board = machine.board();
+        for (name, bytes) in &self.regions {
+            let free = (0..MOST_KEEPS).find(|number| board.keep(*number).is_none());
+            let (None, Some(number)) = (find(board, *name), free) else { continue };
+            board.set_keep(number, Some(Keep { name: *name, bytes: *bytes, version: 0 }));
+        }
+    }
+
+    /// Who has the region with this number: a core, and the slot of its package.
+    pub(crate) fn region_users(&self, machine: &M, number: usize) -> Vec<(CoreId, UserSlot)> {
+        let board = machine.board();
+        let Some(keep) = board.keep(number) else { return Vec::new() };
+        let first = grants(board, number, keep).next();
+        first.map(|first| self.memory.user_holders(first)).unwrap_or_default()
     }
 
     /// Forgets the keep that the record of `core` wants gone, and frees its memory.
@@ -107,7 +142,7 @@ impl<M: Machine> Manager<M> {
                 return Err(Status::Exists);
             }
         }
-        let grants: alloc::vec::Vec<Grant> = grants(board, number, keep).collect();
+        let grants: Vec<Grant> = grants(board, number, keep).collect();
         // Should this incarnation end now, its memory is lost, and not twice given out.
         board.set_keep(number, None);
         grants.into_iter().try_for_each(|grant| self.memory.drop_kept(grant))?;

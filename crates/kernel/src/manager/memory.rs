@@ -444,6 +444,11 @@ impl<T: TableMemory> Memory<T> {
         held.map(|(start, holding)| Grant { start: *start, bytes: holding.bytes }).collect()
     }
 
+    /// Bytes that nobody has.
+    pub fn free_bytes(&self) -> u64 {
+        self.physical.statistics().free_bytes
+    }
+
     /// How much memory there is.
     pub fn statistics(&self) -> Reply {
         let statistics = self.physical.statistics();

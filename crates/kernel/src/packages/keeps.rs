@@ -1,6 +1,8 @@
 //! Keeps of a package: memory that it asks for by name and that stays when it ends. Its next
-//! incarnation, on whichever core, finds there what it has left.
+//! incarnation, on whichever core, finds there what it has left. And regions, which it has together
+//! with other packages, of its core and of others.
 
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_abi::call::{KeepPlace, keep_wants};
@@ -8,16 +10,49 @@ use nile_abi::{KeepName, PageSize, Status, VirtAddr};
 use nile_platform::board::Keep;
 use nile_platform::user::Access;
 use nile_platform::{Machine, User};
+use nile_stl::node::RegionUse;
 
 use super::Package;
 use super::space::piece_places;
 use crate::control::{Reply, Request};
 use crate::core::Core;
+use crate::regions;
 
 /// How long who asks for a keep waits for another one of its core that does.
 const TURN: Duration = Duration::from_micros(100);
 
 impl<M: Machine> Core<M> {
+    /// Makes a region of the node of so many bytes, whole pages. One of this name and size may be
+    /// there. `Exists` if one of another size is, `Invalid` for a name or a size that none can
+    /// have, `NoMemory` if the node has not so much, or too many.
+    pub async fn make_region(&self, name: &str, bytes: u64) -> Result<(), Status> {
+        let name = regions::name_of(name).filter(|_| bytes > 0).ok_or(Status::Invalid)?;
+        let wanted = Keep { name, bytes, version: 0 };
+        let asked = self.ask_for_keep(wanted, Request::Keep).await?;
+        let Reply::Kept { number, .. } = asked else { return Err(Status::Invalid) };
+        match self.machine.board().keep(number as usize) {
+            Some(there) if there == wanted => Ok(()),
+            _ => Err(Status::Exists),
+        }
+    }
+
+    /// The regions of the node, with the packages that have them, as far as this core manages the
+    /// node.
+    pub fn regions(&self) -> Vec<RegionUse> {
+        let regions = self.machine.board().keeps();
+        let regions = regions.filter(|(_, keep)| keep.name.as_region().is_some());
+        let users = |number| {
+            let manager = self.manager.as_ref();
+            manager.map(|it| it.borrow().region_users(&self.machine, number)).unwrap_or_default()
+        };
+        let region = |(number, keep): (usize, Keep)| RegionUse {
+            name: keep.name,
+            bytes: keep.bytes,
+            packages: users(number),
+        };
+        regions.map(region).collect()
+    }
+
     /// Forgets a keep of the node. `NotFound` if there is none of this name, `Exists` while a
     /// package has it, `Timeout` while a core lets go of it.
     pub async fn drop_keep(&self, name: KeepName) -> Result<(), Status> {
@@ -69,6 +104,41 @@ impl<M: Machine> Package<M> {
         let package = self.clone();
         // A task of its own: when the caller is dropped, the memory is still in order.
         self.0.core.spawn(async move { package.find_keep(wanted).await }).await
+    }
+
+    /// What the `region` call gives: the region of this name. `Denied` if the manifest does not
+    /// name it, `NotFound` if there is none, `Exists` if two other packages of this core have it,
+    /// `NoMemory` if the node has not enough for it any more; `Dead` when the package has ended.
+    pub(super) async fn region(&self, name: &[u8]) -> Result<KeepPlace, Status> {
+        let name = str::from_utf8(name).map_err(|_| Status::Invalid)?;
+        if self.manifest().is_some_and(|manifest| !manifest.uses_region(name)) {
+            return Err(Status::Denied);
+        }
+        let name = KeepName::region(name).ok_or(Status::Invalid)?;
+        let had = self.0.keeps.borrow().iter().find(|(keep, _)| keep.name == name).map(|it| it.1);
+        if let Some(place) = had {
+            return Ok(place);
+        }
+        let package = self.clone();
+        // A task of its own: when the caller is dropped, the memory is still in order.
+        self.0.core.spawn(async move { package.find_region(name).await }).await
+    }
+
+    async fn find_region(&self, name: KeepName) -> Result<KeepPlace, Status> {
+        let core = &self.0.core;
+        let wanted = Keep { name, bytes: 0, version: 0 };
+        let asked = core.ask_for_keep(wanted, Request::Keep).await?;
+        let Reply::Kept { number, .. } = asked else { return Err(Status::Invalid) };
+        let there = core.machine().board().keep(number as usize).ok_or(Status::NotFound)?;
+        let space = &self.0.space;
+        let at = space.begin_to_enter(there.bytes)?;
+        let entered = self.enter_keep(number, at, there.bytes).await;
+        space.has_grown();
+        entered?;
+        let Keep { bytes, version, .. } = there;
+        let place = KeepPlace { at: Some(at), bytes, version, core: core.id(), is_found: true };
+        self.0.keeps.borrow_mut().push((there, place));
+        Ok(place)
     }
 
     async fn find_keep(&self, wanted: Keep) -> Result<KeepPlace, Status> {

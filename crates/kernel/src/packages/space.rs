@@ -259,13 +259,18 @@ impl<M: Machine> Space<M> {
     /// Decides where a keep of `bytes` bytes, whole pages, goes: where a piece of 2 MiB can begin.
     /// It counts as the package's memory.
     pub fn begin_to_keep(&self, bytes: u64) -> Result<VirtAddr, Status> {
+        self.reserve(bytes)?;
+        self.begin_to_enter(bytes).inspect_err(|_| self.unreserve(bytes))
+    }
+
+    /// The same for a region, which is nobody's.
+    pub fn begin_to_enter(&self, bytes: u64) -> Result<VirtAddr, Status> {
         if self.closed.get() {
             return Err(Status::Dead);
         }
         let at = self.heap_end.get().0.next_multiple_of(PageSize::Large.bytes());
         let end = at.checked_add(bytes).filter(|end| *end <= self.at(END).0);
         let end = end.ok_or(Status::Invalid)?;
-        self.reserve(bytes)?;
         self.heap_end.set(VirtAddr(end));
         self.growing.set(self.growing.get() + 1);
         Ok(VirtAddr(at))

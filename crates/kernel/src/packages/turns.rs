@@ -308,12 +308,16 @@ impl<M: Machine> Package<M> {
                 }
                 Ok(0)
             }
-            SystemCall::Keep => {
+            SystemCall::Keep | SystemCall::Region => {
                 let (name, room) = self.buffers(ask).inspect_err(|_| count(bad))?;
                 if room < KeepPlace::BYTES {
                     return Err(Status::Invalid);
                 }
-                let place = self.keep(&name, ask.word).await?.encode();
+                let place = match call {
+                    SystemCall::Region => self.region(&name).await?,
+                    _ => self.keep(&name, ask.word).await?,
+                };
+                let place = place.encode();
                 self.0.space.write(ask.output.0, &place).inspect_err(|_| count(bad))?;
                 Ok(place.len() as u64)
             }

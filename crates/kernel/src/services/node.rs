@@ -21,7 +21,7 @@ use nile_stl::LocalFuture;
 use nile_stl::node::{
     self, Buffer, CoreState, DeviceLine, DrivenInterface, FromPackage, Line, Member, Memory, Node,
     NodeFuture, PackageEnd, PackageLimits, PackageSource, PackageUsage, Pool, PoolDisk, Region,
-    RunningPackage, Stay, TimerSource, TimerState, ToPackage,
+    RegionUse, RunningPackage, Stay, TimerSource, TimerState, ToPackage,
 };
 
 use super::desk::Desk;
@@ -307,7 +307,17 @@ impl<M: Machine> Node for CoreHost<M> {
 
     fn keeps(&self) -> Vec<(KeepName, u64, u16)> {
         let keeps = self.0.machine.board().keeps();
+        let keeps = keeps.filter(|(_, keep)| keep.name.as_region().is_none());
         keeps.map(|(_, keep)| (keep.name, keep.bytes, keep.version)).collect()
+    }
+
+    fn regions(&self) -> Vec<RegionUse> {
+        self.0.regions()
+    }
+
+    fn make_region(&self, name: String, bytes: u64) -> NodeFuture<()> {
+        let own = self.0.clone();
+        whole(&self.0, async move { own.make_region(&name, bytes).await })
     }
 
     fn drop_keep(&self, name: KeepName) -> NodeFuture<()> {

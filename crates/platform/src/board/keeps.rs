@@ -1,8 +1,9 @@
-//! Keeps: memory that outlives the package that had it. Which there are, and where, is on the
-//! board, so that the next incarnation of the management core knows it, which alone writes it.
+//! Keeps: memory that outlives the package that had it, and regions, which many have at once. Which
+//! there are, and where, is on the board, so that the next incarnation of the management core knows
+//! it, which alone writes it.
 //!
-//! A keep is in pieces, of 2 MiB each but for the last one. An entry counts once its last word,
-//! which is written last, says so.
+//! A keep is in pieces, of 2 MiB each but for the last one; half a word has the number of a piece's
+//! first page. An entry counts once its last word, which is written last, says so.
 
 use core::sync::atomic::Ordering;
 
@@ -10,15 +11,18 @@ use nile_abi::{KeepName, PageSize, PhysAddr};
 
 use super::{Board, KEEPS};
 
-/// The most keeps of a node.
+/// The most keeps and regions of a node.
 pub const MOST_KEEPS: usize = 32;
 
 /// Words of an entry: the name, the bytes, the version, and where each piece is.
-pub(super) const WORDS: usize = 24;
+pub(super) const WORDS: usize = 72;
 const BYTES: usize = 4;
 const VERSION: usize = 5;
 const PIECES: usize = 7;
-const IS_THERE: usize = 23;
+const IS_THERE: usize = WORDS - 1;
+
+/// Pieces of a keep.
+const MOST_PIECES: usize = (IS_THERE - PIECES) * 2;
 
 /// One keep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,7 +37,7 @@ pub struct Keep {
 
 impl Keep {
     /// The most bytes of a keep.
-    pub const MOST_BYTES: u64 = (IS_THERE - PIECES) as u64 * PageSize::Large.bytes();
+    pub const MOST_BYTES: u64 = MOST_PIECES as u64 * PageSize::Large.bytes();
 
     /// How many bytes each of its pieces has.
     pub fn pieces(&self) -> impl Iterator<Item = u64> + use<> {
@@ -75,13 +79,16 @@ impl Board {
 
     /// Where a piece of a keep is, once it was needed.
     pub fn keep_piece(&self, number: usize, piece: usize) -> Option<PhysAddr> {
-        let start = self.keep_word(number, PIECES + piece);
-        (start != 0).then_some(PhysAddr(start))
+        let page = self.keep_word(number, PIECES + piece / 2) >> half_of(piece);
+        (page as u32 != 0).then(|| PhysAddr(u64::from(page as u32) * PageSize::Small.bytes()))
     }
 
-    /// Says it; frame zero is never used. Management core only.
+    /// Says it; frame zero is never used. A page whose number has more than 32 bits, beyond the
+    /// first 16 TiB, is not said. Management core only.
     pub fn set_keep_piece(&self, number: usize, piece: usize, start: PhysAddr) {
-        self.set_keep_word(number, PIECES + piece, start.0);
+        let page = u32::try_from(start.0 / PageSize::Small.bytes()).unwrap_or_default();
+        let others = self.keep_word(number, PIECES + piece / 2) & !(MASK << half_of(piece));
+        self.set_keep_word(number, PIECES + piece / 2, others | u64::from(page) << half_of(piece));
     }
 
     fn keep_word(&self, number: usize, word: usize) -> u64 {
@@ -91,6 +98,14 @@ impl Board {
     fn set_keep_word(&self, number: usize, word: usize, value: u64) {
         self.node_word(KEEPS + number * WORDS + word).store(value, Ordering::Release);
     }
+}
+
+/// The lower half of a word.
+const MASK: u64 = u32::MAX as u64;
+
+/// From which bit of its word on a piece is.
+fn half_of(piece: usize) -> usize {
+    piece % 2 * 32
 }
 
 #[cfg(test)]
@@ -107,15 +122,19 @@ mod tests {
         let keep = Keep { name, bytes: Keep::MOST_BYTES, version: 3 };
         board.set_keep(31, Some(keep));
         assert_eq!(board.keeps().collect::<Vec<_>>(), [(31, keep)]);
-        assert_eq!(keep.pieces().count(), 16);
-        assert_eq!(board.keep_piece(31, 15), None);
-        board.set_keep_piece(31, 15, PhysAddr(4096));
-        assert_eq!(board.keep_piece(31, 15), Some(PhysAddr(4096)));
+        assert_eq!(keep.pieces().count(), 128);
+        assert_eq!(board.keep_piece(31, 127), None);
+        let last = PhysAddr(u64::from(u32::MAX) * 4096);
+        for (piece, start) in [(126, last), (127, PhysAddr(4096)), (126, PhysAddr(8192))] {
+            board.set_keep_piece(31, piece, start);
+            assert_eq!(board.keep_piece(31, piece), Some(start));
+        }
+        assert_eq!(board.keep_piece(31, 127), Some(PhysAddr(4096)));
         assert_eq!(board.keep(31), Some(keep));
         board.set_keep(31, None);
         assert_eq!((board.keep(31), board.keep(32)), (None, None));
         board.set_keep(31, Some(keep));
-        assert_eq!(board.keep_piece(31, 15), None, "another one begins with nothing");
+        assert_eq!(board.keep_piece(31, 127), None, "another one begins with nothing");
         let small = Keep { bytes: (2 << 20) + 4096, ..keep };
         assert_eq!(small.pieces().collect::<Vec<_>>(), [2 << 20, 4096]);
     }

@@ -1,5 +1,8 @@
 //! Memory that stays when no core has it: see `manager::keeps`.
 
+use alloc::vec::Vec;
+
+use nile_abi::call::UserSlot;
 use nile_abi::{CoreId, Status, VirtAddr};
 use nile_memory::paging::TableMemory;
 use nile_platform::Grant;
@@ -26,11 +29,40 @@ impl<T: TableMemory> Memory<T> {
         !self.unheard.is_empty() || is_leaving(grant.start)
     }
 
+    /// The packages that have it: cores and slots.
+    pub fn user_holders(&self, grant: Grant) -> Vec<(CoreId, UserSlot)> {
+        let Some(holding) = self.given.get(&grant.start) else { return Vec::new() };
+        let slots = |(core, half): (&CoreId, &Half)| {
+            let Half::User { at, twin, .. } = *half else { return [None, None] };
+            let slot = |at| Some((*core, UserSlot::of(at, 1)?));
+            [slot(at), twin.and_then(slot)]
+        };
+        holding.holders.iter().flat_map(slots).flatten().collect()
+    }
+
     /// Enters one in a core's user half, to be written. `Exists` if it is elsewhere, `Busy` while
-    /// it [is unsettled](Memory::is_unsettled).
-    pub fn enter_kept(&mut self, grant: Grant, core: CoreId, at: VirtAddr) -> Result<(), Status> {
+    /// it [is unsettled](Memory::is_unsettled). What is shared may be in others', and in two slots
+    /// of each core.
+    pub fn enter_kept(
+        &mut self,
+        grant: Grant,
+        core: CoreId,
+        at: VirtAddr,
+        is_shared: bool,
+    ) -> Result<(), Status> {
         let holding = self.given.get(&grant.start).ok_or(Status::NotFound)?;
         let user = Half::User { at, access: Access::Write, twin: None };
+        if is_shared {
+            let twin = match holding.holders.get(&core) {
+                Some(half) if half.is_at(at, Access::Write) => return Ok(()),
+                Some(half) => Some(half.place_beside(at, Access::Write).ok_or(Status::Exists)?),
+                None => None,
+            };
+            if holding.leaving.contains_key(&core) || self.unheard.contains(&core) {
+                return Err(Status::Busy);
+            }
+            return self.enter_user(grant, core, Half::User { at, access: Access::Write, twin });
+        }
         match holding.holders.iter().next() {
             Some((holder, half)) if *holder == core && *half == user => return Ok(()),
             Some(_) => return Err(Status::Exists),

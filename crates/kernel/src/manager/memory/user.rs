@@ -37,7 +37,7 @@ fn is_user_range(at: VirtAddr, bytes: u64) -> bool {
 
 impl Half {
     /// Whether it has this place with this access.
-    fn is_at(self, place: VirtAddr, how: Access) -> bool {
+    pub(super) fn is_at(self, place: VirtAddr, how: Access) -> bool {
         matches!(self, Half::User { at, access, twin }
             if access == how && (at == place || twin == Some(place)))
     }
@@ -49,7 +49,7 @@ impl Half {
     }
 
     /// Its only place, if what is there may have a second one at `place`.
-    fn place_beside(self, place: VirtAddr, how: Access) -> Option<VirtAddr> {
+    pub(super) fn place_beside(self, place: VirtAddr, how: Access) -> Option<VirtAddr> {
         let Half::User { at, access: Access::Write, twin: None } = self else { return None };
         let is_beside = UserSlot::of(at, 1) != UserSlot::of(place, 1);
         (how == Access::Write && is_beside).then_some(at)
