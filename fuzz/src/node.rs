@@ -16,7 +16,7 @@ use nile_stl::frame::{CallId, Header, MAX_DATA};
 use nile_stl::node::{
     Buffer, CoreState, DeviceLine, DrivenInterface, Frame, FromPackage, Grant, Line, MOST_HERTZ,
     Member, Memory, Node, NodeFuture, PackageLimits, PackageSource, Pool, PoolDisk, Region,
-    RunningPackage, Samples, TimerSource, TimerState, ToPackage,
+    RegionUse, RunningPackage, Samples, TimerSource, TimerState, ToPackage,
 };
 use nile_stl::{Host, LocalFuture, Place, Stl};
 
@@ -342,6 +342,14 @@ impl Node for TestNode {
 
     fn keeps(&self) -> Vec<(KeepName, u64, u16)> {
         Vec::new()
+    }
+
+    fn regions(&self) -> Vec<RegionUse> {
+        Vec::new()
+    }
+
+    fn make_region(&self, _: String, _: u64) -> NodeFuture<()> {
+        ready(Err(Status::NoMemory))
     }
 
     fn drop_keep(&self, _: KeepName) -> NodeFuture<()> {
