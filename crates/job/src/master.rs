@@ -14,7 +14,7 @@ mod queue;
 mod schedule;
 mod tasks;
 
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -79,7 +79,7 @@ pub struct Master {
     /// When they are looked at again.
     recheck: Option<Instant>,
     /// Attempts that run, the oldest first.
-    running: BTreeSet<(Instant, AttemptId)>,
+    running: SortedSet<(Instant, AttemptId)>,
     /// How many map attempts run.
     mapping: usize,
     /// Workers that were told to end an attempt and have not said that they did.
@@ -143,7 +143,7 @@ impl Master {
             unplaced: SortedSet::new(),
             parked: SortedSet::new(),
             recheck: None,
-            running: BTreeSet::new(),
+            running: SortedSet::new(),
             mapping: 0,
             stopping: SortedSet::new(),
             reducing: SortedMap::new(),

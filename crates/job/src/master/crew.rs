@@ -1,6 +1,5 @@
 //! The workers of a master: what each is doing, and the session with each.
 
-use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use nile_abi::{Instant, NodeId};
@@ -67,7 +66,7 @@ pub enum State {
 pub struct Crew {
     pub mates: Vec<Mate>,
     slots: SortedMap<WorkerId, usize>,
-    timers: BTreeSet<(Instant, usize)>,
+    timers: SortedSet<(Instant, usize)>,
     /// Slots with something to say, or whose timer may have changed.
     touched: SortedSet<usize>,
     /// How many join, know that the job is over, and are gone.

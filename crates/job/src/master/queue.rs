@@ -2,7 +2,7 @@
 //! of every node that has a copy, and in one queue of all; what is taken from one is found stale
 //! in the others. So no step looks at all tasks or at all workers.
 
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -19,7 +19,7 @@ pub struct Queue {
     /// Nodes with idle workers, by how many.
     crowd: SortedSet<(usize, NodeId)>,
     /// Idle workers, in the order in which they began to be.
-    rested: BTreeSet<(Instant, usize)>,
+    rested: SortedSet<(Instant, usize)>,
     /// Tasks with input, in the order in which they began to wait.
     waiting: VecDeque<(Instant, TaskId)>,
     /// Partitions that wait.
