@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! nile region make primes 64K
-//! nile package start primes --on n1.c2 --argument "count 100000000"
+//! nile package start primes --on n1.c2 --argument "count 10000000000"
 //! nile package start primes --on n1.c3 --argument join
 //! ```
 //!
@@ -33,13 +33,13 @@ use nile_user::{Runtime, log, with_services};
 pub const BYTES: u64 = 64 << 10;
 
 /// Pieces of the loop.
-pub const PIECES: u32 = 240;
+pub const PIECES: u32 = 2400;
 
 /// Places for packages: of 64 cores.
 const SEATS: usize = 256;
 
 /// The most that primes are counted below: a piece is done in seconds then.
-pub const MOST: u64 = 1 << 32;
+pub const MOST: u64 = 1 << 35;
 
 /// The exit code if the argument is none, the region is too small, or there are not as many primes
 /// as it was told.

@@ -41,7 +41,7 @@ pub fn check(place: &Place) {
     make(&["primes", "64K"]).expect(0);
     start("count 1000").expect(0);
     let log = place.run(&["logs", "n2"]).expect(0).out;
-    assert!(log.contains("168 primes below 1000; 240 of 240 pieces here"), "{log}");
+    assert!(log.contains("168 primes below 1000; 2400 of 2400 pieces here"), "{log}");
     drop(&[]).expect(0);
     assert!(listed().is_empty());
 }
