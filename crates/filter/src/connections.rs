@@ -48,7 +48,9 @@ impl Connections {
     }
 
     fn find(&self, now: Instant, packet: &Packet) -> Option<&Seen> {
-        self.0.get(packet.connection.as_ref()?).filter(|seen| seen.until > now)
+        let seen = self.0.get(packet.connection.as_ref()?)?;
+        let is_another = packet.signal == Signal::Begins && seen.ended == [true; 2];
+        (seen.until > now && !is_another).then_some(seen)
     }
 
     /// What was said of the packets that go this way in its connection, which is established.
@@ -125,7 +127,7 @@ impl Seen {
     fn note(&mut self, now: Instant, packet: &Packet) {
         self.answered |= self.begun != packet.direction;
         match packet.signal {
-            Signal::Goes => {}
+            Signal::Goes | Signal::Begins => {}
             Signal::Ends => self.ended[packet.direction as usize] = true,
             Signal::Breaks => self.ended = [true; 2],
         }

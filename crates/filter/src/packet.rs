@@ -29,6 +29,8 @@ pub enum Signal {
     Ends,
     /// It ends the connection.
     Breaks,
+    /// It begins one: another one, if there was one that is over.
+    Begins,
 }
 
 /// Whose a packet is: a protocol, the node's side and the other one.

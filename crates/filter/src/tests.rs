@@ -155,6 +155,22 @@ fn other_rules_are_asked_of_connections_that_there_are() {
 }
 
 #[test]
+fn a_connection_that_is_over_lets_no_other_one_in() {
+    let mut filter = filter("allow in established\ndeny in\n");
+    let goes = packet(Direction::Out, TCP, 7, (4000, 80));
+    let comes = Packet { direction: Direction::In, ..goes };
+    let with = |packet, signal| Packet { signal, ..packet };
+    assert!(filter.lets(at(1), &with(goes, Signal::Begins)) && filter.lets(at(1), &comes));
+    // One that comes again, and one of both sides at once.
+    assert!(filter.lets(at(2), &with(comes, Signal::Begins)));
+    assert!(filter.lets(at(3), &with(comes, Signal::Ends)));
+    assert!(filter.lets(at(4), &with(goes, Signal::Ends)) && filter.lets(at(5), &comes));
+    assert!(!filter.lets(at(6), &with(comes, Signal::Begins)), "it is another one");
+    assert!(filter.lets(at(7), &comes), "what is late of the one that is over");
+    assert!(filter.lets(at(8), &with(goes, Signal::Begins)) && filter.lets(at(9), &comes));
+}
+
+#[test]
 fn a_flood_costs_what_was_not_answered_and_nothing_else() {
     let mut filter = filter("allow in established\nallow in to 10.42.0.1 new\ndeny in\n");
     let kept = packet(Direction::In, UDP, 7, (7, 7));

@@ -54,9 +54,10 @@ fn ports(protocol: u8, payload: &[u8]) -> Option<(u16, u16, Signal)> {
     match protocol {
         TCP => {
             let segment = TcpPacket::new_checked(payload).ok()?;
-            let signal = match (segment.rst(), segment.fin()) {
-                (true, _) => Signal::Breaks,
-                (_, true) => Signal::Ends,
+            let signal = match () {
+                _ if segment.rst() => Signal::Breaks,
+                _ if segment.fin() => Signal::Ends,
+                _ if segment.syn() && !segment.ack() => Signal::Begins,
                 _ => Signal::Goes,
             };
             Some((segment.src_port(), segment.dst_port(), signal))

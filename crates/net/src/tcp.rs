@@ -279,6 +279,17 @@ impl<'m> Tcp<'m> {
         }
     }
 
+    /// Hears that nobody takes what a packet of ours said, of which this is quoted: that ends the
+    /// attempt to open a connection, and nothing else (RFC 1122, 4.2.3.9; RFC 5927, 5.2).
+    pub fn unreachable(&mut self, address: IpAddr, quoted: &[u8]) {
+        let Some([a, b, c, d, sequence @ ..]) = quoted.first_chunk::<8>() else { return };
+        let (local, port) = (u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d]));
+        let peer = Peer { address, port, local };
+        if self.openings.find(peer).is_some_and(|it| it.ours == u32::from_be_bytes(*sequence)) {
+            self.openings.refuse(peer);
+        }
+    }
+
     /// A segment of no connection: it begins one, ends one, or has no business here.
     fn unknown(&mut self, now: Instant, peer: Peer, packet: (&[u8], usize), segment: &TcpRepr<'_>) {
         let sequence = segment.seq_number.0 as u32;

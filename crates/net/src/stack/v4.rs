@@ -8,8 +8,8 @@ use nile_filter::Direction;
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
     ArpOperation, ArpPacket, ArpRepr, DHCP_CLIENT_PORT, DHCP_SERVER_PORT, EthernetAddress,
-    EthernetProtocol, Icmpv4DstUnreachable, Icmpv4Packet, Icmpv4Repr, IpProtocol, Ipv4Packet,
-    Ipv4Repr, UdpRepr,
+    EthernetProtocol, Icmpv4DstUnreachable, Icmpv4Message, Icmpv4Packet, Icmpv4Repr, IpProtocol,
+    Ipv4Packet, Ipv4Repr, UdpRepr,
 };
 
 use super::{Stack, WAITING};
@@ -105,7 +105,7 @@ impl Stack<'_> {
                 self.tcp.receive(now, ends.0, packet, ip.header_len().into());
                 Some(())
             }
-            IpProtocol::Icmp => self.answer_echo_v4(now, from, ip.payload()),
+            IpProtocol::Icmp => self.receive_icmp_v4(now, from, ip.payload()),
             IpProtocol::Udp => match self.udp.receive(ends.0, ends.1, ip.payload()) {
                 Taken::Here => Some(()),
                 Taken::NoPort => self.no_port_v4(now, &ip),
@@ -128,17 +128,37 @@ impl Stack<'_> {
         self.send_icmp_v4(now, from, &answer)
     }
 
-    fn answer_echo_v4(&mut self, now: Instant, from: Ipv4Addr, payload: &[u8]) -> Option<()> {
+    /// Answers an echo request, and hears that a SYN of ours is refused.
+    fn receive_icmp_v4(&mut self, now: Instant, from: Ipv4Addr, payload: &[u8]) -> Option<()> {
         let checksums = ChecksumCapabilities::default();
-        let asked = Icmpv4Packet::new_checked(payload).ok()?;
+        let said = Icmpv4Packet::new_checked(payload).ok()?;
+        if said.msg_type() == Icmpv4Message::DstUnreachable && said.verify_checksum() {
+            return self.hear_refusal_v4(said.msg_code().into(), said.data());
+        }
         let Icmpv4Repr::EchoRequest { ident, seq_no, data } =
-            Icmpv4Repr::parse(&asked, &checksums).ok()?
+            Icmpv4Repr::parse(&said, &checksums).ok()?
         else {
             return None;
         };
         self.send_icmp_v4(now, from, &Icmpv4Repr::EchoReply { ident, seq_no, data })?;
         self.counts.echoes += 1;
         Some(())
+    }
+
+    /// Hears that nobody takes a packet, of which the beginning is quoted, or that it may not pass.
+    fn hear_refusal_v4(&mut self, reason: Icmpv4DstUnreachable, quoted: &[u8]) -> Option<()> {
+        let refuses = matches!(
+            reason,
+            Icmpv4DstUnreachable::ProtoUnreachable
+                | Icmpv4DstUnreachable::PortUnreachable
+                | Icmpv4DstUnreachable::NetProhibited
+                | Icmpv4DstUnreachable::HostProhibited
+                | Icmpv4DstUnreachable::CommProhibited
+        );
+        let ip = Ipv4Packet::new_unchecked(quoted.get(..IPV4_HEADER)?);
+        let is_ours = ip.src_addr() == self.settings.address && ip.next_header() == IpProtocol::Tcp;
+        let segment = quoted.get(usize::from(ip.header_len())..)?;
+        (refuses && is_ours).then(|| self.tcp.unreachable(ip.dst_addr().into(), segment))
     }
 
     fn send_icmp_v4(&mut self, now: Instant, to: Ipv4Addr, message: &Icmpv4Repr<'_>) -> Option<()> {

@@ -352,15 +352,15 @@ pub fn differs(linux: &mut Linux, number: usize, seed: u64, flips: bool) -> Opti
         }
         let denies_answer = after.denied > before.denied
             && match (protocol, goes) {
-                (1, _) if is_let_in => true,
+                (1 | 6, _) if is_let_in => true,
                 (_, true) => let_through[0],
                 (_, false) => let_through[1] && !is_let_in,
             };
         // An error that is reported of a datagram is no part of its connection.
         let is_sent = !mine.is_empty() && (goes || protocol != 17);
         *let_through = [let_through[0] || is_let_in, let_through[1] || is_sent];
-        // Linux knows of an answer that was denied, and of the end of a connection; we do not.
-        if denies_answer || protocol == 6 {
+        // Linux knows of an answer that was denied; we do not.
+        if denies_answer {
             *ways = None;
         }
     }
