@@ -61,15 +61,18 @@ impl<W: Words> Ledger<W> {
     pub fn open(words: W) -> Result<Ledger<W>, Damaged> {
         let sizes = Sizes::read(&words).ok_or(Damaged { at: 0 })?;
         let ledger = Ledger { words, sizes };
+        let mut generations = [None; DOMAINS + 1];
         for slot in 1..=DOMAINS as u8 {
             let at = Sizes::row(slot);
-            Row::read(&ledger.words, slot).ok_or(Damaged { at })?;
+            let row = Row::read(&ledger.words, slot).ok_or(Damaged { at })?;
+            generations[usize::from(slot)] = row.domain.map(|it| it.id.generation);
         }
         for thing in ledger.things() {
             let at = ledger.place(thing);
             let holding = Holding::from_word(ledger.words.load(at)).ok_or(Damaged { at })?;
             if let Party::Domain(slot) = holding.owner
-                && ledger.in_slot(slot).is_none_or(|it| it.id.generation != holding.generation)
+                && generations.get(usize::from(slot)).copied().flatten()
+                    != Some(holding.generation)
             {
                 return Err(Damaged { at });
             }

@@ -79,9 +79,6 @@ impl Checks {
     ) -> Result<(), String> {
         let holdings: Vec<(Thing, Holding)> =
             ledger.things().map(|thing| (thing, ledger.holding(thing))).collect();
-        if let Err(damaged) = Ledger::open(ledger.words().clone()) {
-            return Err(format!("I1: {damaged}"));
-        }
         self.rows(ledger)?;
         memory(&holdings, hardware, guests)?;
         for (core, space) in hardware.cores.iter().enumerate() {

@@ -210,8 +210,8 @@ pub const STEPS: &[Step] = &[
     ),
     waits(
         "sim-domains",
-        "domains that change hands while they and their supervisor die, 1,000 seeds",
-        "./nile sim domains --runs 1000",
+        "domains that change hands while they and their supervisor die, 10,000 seeds",
+        "./nile sim domains --runs 10000",
     ),
     waits(
         "sim-roles",
