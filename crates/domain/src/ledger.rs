@@ -71,8 +71,7 @@ impl<W: Words> Ledger<W> {
             let at = ledger.place(thing);
             let holding = Holding::from_word(ledger.words.load(at)).ok_or(Damaged { at })?;
             if let Party::Domain(slot) = holding.owner
-                && generations.get(usize::from(slot)).copied().flatten()
-                    != Some(holding.generation)
+                && generations.get(usize::from(slot)).copied().flatten() != Some(holding.generation)
             {
                 return Err(Damaged { at });
             }
