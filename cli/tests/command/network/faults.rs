@@ -17,7 +17,6 @@ use super::servers::servers;
 use super::{connect, put};
 use crate::cluster::Place;
 use crate::jobs::packages;
-use crate::support::run;
 
 /// Bytes of the dataset that is downloaded again and again.
 const BYTES: usize = 20_000_000;
@@ -213,10 +212,13 @@ fn code(file: &[u8]) -> (usize, usize, u64) {
     (word(text + 8) as usize, word(text + 32) as usize, word(text + 16))
 }
 
-/// A person has the good file run again.
+/// A person has the good file run again, or begins it if the harmed one has ended as one that is
+/// done.
 fn replace(place: &Place, net: &Path) {
-    let arguments = ["servers", "replace", "net", net.to_str().unwrap()];
-    run(&mut place.nile(), &arguments).expect(0);
+    let net = net.to_str().unwrap();
+    if place.run(&["servers", "replace", "net", net]).status != Some(0) {
+        place.run(&["package", "start", net, "--on", "n1.c3", "--share"]).expect(0);
+    }
 }
 
 /// Whether bytes come back from `echo`; once nothing has come for long, `repair` is to help.
@@ -272,7 +274,16 @@ fn table(rows: &[Row]) -> String {
         "{:22} {:>9} {:>10} {:>8} {:>9} {:>12} {:>10}\n",
         "fault", "injected", "unnoticed", "broken", "repaired", "unreachable", "longest"
     );
-    for ((_, name), row) in FAULTS.iter().zip(rows) {
+    let all = rows.iter().fold(Row::default(), |all, row| Row {
+        injected: all.injected + row.injected,
+        unnoticed: all.unnoticed + row.unnoticed,
+        broken: all.broken + row.broken,
+        repaired: all.repaired + row.repaired,
+        unreachable: all.unreachable + row.unreachable,
+        longest: all.longest.max(row.longest),
+    });
+    let named = FAULTS.iter().map(|it| it.1).chain(["all"]).zip(rows.iter().chain([&all]));
+    for (name, row) in named {
         let Row { injected, unnoticed, broken, repaired, unreachable, longest } = row;
         let longest = longest.as_millis();
         let _ = writeln!(

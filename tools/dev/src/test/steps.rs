@@ -403,10 +403,20 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "jobs-long",
-        what: "jobs on nodes that die, in each phase; curl of 100 MB; 200 faults of a network",
-        command: "cargo test --test command -- jobs::faults:: long:: --test-threads 1",
+        what: "jobs on nodes that die, in each phase; curl of 100 MB",
+        command: "cargo test --test command -- jobs::faults:: long:: --skip network::faults:: \
+                  --test-threads 1",
         environment: RELEASE,
         ..LONG
+    },
+    Step {
+        name: "faults-long",
+        what: "1,000 faults of a network's servers break no connection but where they may",
+        command: "cargo test --test command network::faults::long:: -- --nocapture",
+        environment: &[("NILE_PROFILE", "release"), ("NILE_FAULTS", "1000")],
+        limit_seconds: 5400,
+        long: true,
+        ..STEP
     },
     Step {
         name: "differential-long",
