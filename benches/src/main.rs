@@ -29,6 +29,7 @@
 //! * [`sort`]: the sort job, beside a sort in one process.
 //! * [`rpc`], [`bulk`]: calls and transfers between nodes; [`sims`]: what simulations measure.
 //! * [`sync`]: what several cores share: a loop, and a map.
+//! * [`store`]: records in memory, beside redis and memcached.
 //! * [`call`]: calls to services, on booted nodes; [`system_call`]: and to the kernel.
 #![forbid(unsafe_code)]
 
@@ -68,6 +69,7 @@ mod scan;
 mod sims;
 mod sleep;
 mod sort;
+mod store;
 mod sync;
 mod system_call;
 mod tables;
@@ -109,7 +111,7 @@ const fn usual(name: &'static str, run: Run) -> Benchmark {
 }
 
 /// Every benchmark, the quick ones first.
-const BENCHMARKS: [Benchmark; 34] = [
+const BENCHMARKS: [Benchmark; 35] = [
     usual("ring-poll", poll::run),
     usual("ring-sleep", sleep::run),
     usual("ring-throughput", throughput::run),
@@ -147,6 +149,7 @@ const BENCHMARKS: [Benchmark; 34] = [
     Benchmark { name: "domain-colocate", run: domain::run_colocate, quick: None, long: true },
     Benchmark { name: "domain-create", run: domain::run_create, quick: None, long: true },
     Benchmark { name: "domain-core", run: domain::run_core, quick: None, long: true },
+    Benchmark { name: "store", run: store::run, quick: Some(store::try_out), long: true },
     Benchmark { name: "sort", run: sort::run, quick: Some(sort::try_out), long: true },
     Benchmark {
         name: "sort-scaling",

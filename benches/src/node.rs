@@ -80,22 +80,40 @@ pub struct Qemu {
 impl Qemu {
     /// The CPU time that it has used so far, all threads together.
     pub fn cpu_time(&self) -> io::Result<Duration> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid))?;
-        cpu_ticks(&stat)
-            .map(|ticks| {
-                Duration::from_secs(1) * ticks / rustix::param::clock_ticks_per_second() as u32
-            })
-            .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+        Ok(cpu_times(&self.pid.to_string())?.own)
     }
 }
 
-/// User and system time in the line that /proc has on a process, in ticks of Linux's clock.
-fn cpu_ticks(stat: &str) -> Option<u32> {
+/// CPU time of a process, user and system, to the tick of Linux's clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CpuTimes {
+    /// Of all its threads.
+    pub own: Duration,
+    /// Of its children that have ended, and theirs.
+    pub children: Duration,
+}
+
+/// The CPU time of a process so far, by its number or as `self`.
+pub fn cpu_times(process: &str) -> io::Result<CpuTimes> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
+    let time =
+        |ticks| Duration::from_secs(1) * ticks / rustix::param::clock_ticks_per_second() as u32;
+    cpu_ticks(&stat)
+        .map(|[own, children]| CpuTimes { own: time(own), children: time(children) })
+        .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+}
+
+/// User and system time in the line that /proc has on a process, its own and its children's, in
+/// ticks of Linux's clock.
+fn cpu_ticks(stat: &str) -> Option<[u32; 2]> {
     // The name before it may hold anything, also parentheses.
     let (_, fields) = stat.rsplit_once(") ")?;
     let mut times = fields.split(' ').skip(11).map(str::parse);
-    let (user, system): (u32, u32) = (times.next()?.ok()?, times.next()?.ok()?);
-    Some(user + system)
+    let mut sum = || -> Option<u32> {
+        let (user, system): (u32, u32) = (times.next()?.ok()?, times.next()?.ok()?);
+        Some(user + system)
+    };
+    Some([sum()?, sum()?])
 }
 
 /// The command that everyone uses.
@@ -126,8 +144,8 @@ mod tests {
 
     #[test]
     fn cpu_time_is_found_behind_any_name() {
-        let stat = "71 (a) b (c) S 1 71 71 0 -1 4194560 99 0 0 0 120 34 0 0 20 0 1 0 9 9 9";
-        assert_eq!(cpu_ticks(stat), Some(154));
+        let stat = "71 (a) b (c) S 1 71 71 0 -1 4194560 99 0 0 0 120 34 5 2 20 0 1 0 9 9 9";
+        assert_eq!(cpu_ticks(stat), Some([154, 7]));
         assert_eq!(cpu_ticks("71 (a) S 1"), None);
     }
 

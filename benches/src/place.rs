@@ -43,9 +43,14 @@ pub struct Stay {
 impl Stay {
     /// Keeps the calling thread on `cpu`.
     pub fn on(cpu: Cpu) -> io::Result<Stay> {
+        Stay::on_all(&[cpu])
+    }
+
+    /// Keeps the calling thread on these.
+    pub fn on_all(cpus: &[Cpu]) -> io::Result<Stay> {
         let before = sched_getaffinity(None)?;
         let mut set = CpuSet::new();
-        set.set(cpu.0);
+        cpus.iter().for_each(|cpu| set.set(cpu.0));
         sched_setaffinity(None, &set)?;
         Ok(Stay { before })
     }

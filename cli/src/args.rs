@@ -287,7 +287,8 @@ pub struct Bench {
     #[command(subcommand)]
     pub beside: Option<Beside>,
     /// Run only the benchmarks with these names; `sort` is also `sort-scaling`. Without names, all
-    /// but those two, `jobs-fair`, `mixed-day` and `domain`.
+    /// but those two, `jobs-fair`, `mixed-day`, `domain` and `store`, which brings redis and
+    /// memcached.
     pub names: Vec<String>,
     /// Have those that take minutes work on less data, for trying: targets are no promise then.
     #[arg(long)]

@@ -88,6 +88,8 @@ pub enum Need {
     NetPeer,
     /// iperf3, which measures a network.
     Iperf3,
+    /// redis and memcached, beside which records in memory are measured.
+    Stores,
 }
 
 impl Need {
@@ -113,6 +115,7 @@ impl Need {
             Need::Guest => "guest",
             Need::NetPeer => "net-peer",
             Need::Iperf3 => "iperf3",
+            Need::Stores => "stores",
         }
     }
 }

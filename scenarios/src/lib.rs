@@ -67,6 +67,7 @@
 //! | `registry-restart`| the registry is gone with its core; all is published and found again   |
 //! | `counts`          | what the kernel's operations cost                                      |
 //! | `call-cost`       | what calls to services cost                                            |
+//! | `record-cost`     | what records in the memory of another core cost                        |
 //! | `slices`          | a package that loops shares its core, and is interrupted for nothing   |
 //! | `hostile`         | policies that do wrong harm nobody, and are expelled                   |
 //! | `policy-cost`     | what it costs that policies decide                                    |
@@ -127,6 +128,7 @@ mod policy_cost;
 mod pool;
 mod probe;
 mod quality;
+mod record_cost;
 mod registry_restart;
 mod restart;
 mod roles;
@@ -221,6 +223,7 @@ pub const PROGRAMS: [&str; 70] = [
     "rpc-cost",
     "counts",
     "call-cost",
+    "record-cost",
     "policy-cost",
     "disk-cost",
     "system-call",
@@ -368,6 +371,7 @@ fn start<M: Misbehave>(core: &Core<M>, command: &str) {
         "counts" => counts::start(core, &arguments),
         "disk-cost" => disk_cost::start(core, &arguments),
         "call-cost" => call_cost::start(core, &arguments),
+        "record-cost" => record_cost::start(core, &arguments),
         "policy-cost" => policy_cost::start(core, &arguments),
         "system-call" => system_call::start(core, &arguments),
         "switch-cost" => switches::start(core, &arguments),

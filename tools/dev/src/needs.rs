@@ -21,13 +21,16 @@ pub fn of(command: &Command) -> Result<Vec<Need>, Failure> {
             Some(Beside::Stream(options)) => bench::stream::needs(options)?,
             Some(Beside::Net(options)) => bench::net::needs(options)?,
             None => {
-                let mut needs = vec![
-                    Need::Qemu,
-                    Need::Kernel,
-                    Need::Scenarios,
-                    Need::HostedScenarios,
-                    Need::Benches,
-                ];
+                let mut needs = vec![Need::HostedScenarios, Need::Benches];
+                let is_store = |name: &String| name == "store";
+                if options.names.iter().any(is_store) {
+                    needs.push(Need::Stores);
+                }
+                // It has no node in QEMU.
+                if !options.names.is_empty() && options.names.iter().all(is_store) {
+                    return Ok(needs);
+                }
+                needs.extend([Need::Qemu, Need::Kernel, Need::Scenarios]);
                 let is_size = |name: &String| "image-size".starts_with(name.as_str());
                 if options.names.is_empty() || options.names.iter().any(is_size) {
                     needs.push(only(&["worker".into()], None)?);
