@@ -156,7 +156,7 @@ use arguments::Arguments;
 use manager_restart::How;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 70] = [
+pub const PROGRAMS: [&str; 71] = [
     "boot",
     "ping",
     "restart",
