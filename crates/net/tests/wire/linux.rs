@@ -89,13 +89,14 @@ pub struct Linux {
 
 impl Linux {
     /// That with the peer of this number.
-    pub fn new(link: &Link, number: u8) -> Linux {
+    pub fn new(link: &Link, number: u16) -> Linux {
         let (sends, came) = channel();
-        link.hears.lock().expect("no panic").insert([1, number], sends);
-        let peer = (Ipv4Addr::new(10, 42, 1, number), 4000);
+        let [high, low] = [1 + (number >> 8) as u8, number as u8];
+        link.hears.lock().expect("no panic").insert([high, low], sends);
+        let peer = (Ipv4Addr::new(10, 42, high, low), 4000);
         Linux {
             tap: link.tap.clone(),
-            ends: Ends { host: (HOST, 1000 + u16::from(number)), peer },
+            ends: Ends { host: (HOST, 1000 + number), peer },
             came,
             begun: Instant::now(),
             listener: None,

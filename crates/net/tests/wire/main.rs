@@ -68,14 +68,18 @@ fn linux_does_what_every_script_says() {
         return;
     }
     let (link, scripts) = (Link::open(), scripts());
-    let wrong: Vec<String> = thread::scope(|scope| {
-        let begin = |(number, script)| {
-            let link = &link;
-            scope.spawn(move || play(script, &mut Linux::new(link, number)).err())
-        };
+    let play = |number, script| play(script, &mut Linux::new(&link, number)).err();
+    let failed: Vec<(u16, &Script)> = thread::scope(|scope| {
+        let begin = |(number, script)| (number, script, scope.spawn(move || play(number, script)));
         let played: Vec<_> = (1..).zip(&scripts).map(begin).collect();
-        played.into_iter().filter_map(|it| it.join().expect("no panic")).collect()
+        let fails = played.into_iter().filter_map(|(number, script, ends)| {
+            ends.join().expect("no panic").map(|_| (number, script))
+        });
+        fails.collect()
     });
+    // A machine that stands still for long has Linux send again: each has a second try, alone.
+    let again = failed.into_iter().filter_map(|(number, script)| play(1000 + number, script));
+    let wrong: Vec<String> = again.collect();
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
     eprintln!("Linux does what {} scripts say", scripts.len());
 }
