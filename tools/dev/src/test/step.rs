@@ -70,8 +70,28 @@ pub const fn python_tests(name: &'static str, what: &'static str, command: &'sta
     Step { needs: &[Need::Python], limit_seconds: 120, ..waits(name, what, command) }
 }
 
+/// TCP beside that of Linux.
+pub const WIRE: Step = waits(
+    "wire",
+    "Linux does what scripts of segments say",
+    "cargo test --test wire linux_does_what",
+);
+
+/// The packet filter beside that of Linux.
+pub const NFT_QUICK: Step = waits(
+    "nft",
+    "nft decides of packets what our packet filter does",
+    "cargo test --test wire linux_does_to",
+);
+
 /// What `bench net` has its traffic in.
 pub const NAMESPACES: Tool = Tool {
     probe: &["unshare", "--net", "--", "ip", "tuntap", "add", "probe", "mode", "tap"],
     missing: "this user may make no network namespace with a TAP",
+};
+
+/// What the packet filter is compared with.
+pub const NFT: Tool = Tool {
+    probe: &["unshare", "--net", "--", "nft", "add", "table", "inet", "probe"],
+    missing: "nft does nothing in a network namespace; sudo apt-get install nftables brings it",
 };

@@ -2,7 +2,9 @@
 
 use nile_cli::needs::Need;
 
-use super::step::{LONG, Lane, NAMESPACES, RELEASE, STEP, Step, Tool, python_tests, waits};
+use super::step::{
+    LONG, Lane, NAMESPACES, NFT, NFT_QUICK, RELEASE, STEP, Step, Tool, WIRE, python_tests, waits,
+};
 
 /// Every step. The quick ones come first, so that a plain mistake is told early.
 ///
@@ -173,14 +175,8 @@ pub const STEPS: &[Step] = &[
         tool: Some(NAMESPACES),
         ..STEP
     },
-    Step {
-        name: "wire",
-        what: "Linux does what scripts of segments say, and by nft what our packet filter does",
-        command: "cargo test --test wire linux_does",
-        lane: Lane::Waits,
-        tool: Some(NAMESPACES),
-        ..STEP
-    },
+    Step { tool: Some(NAMESPACES), ..WIRE },
+    Step { tool: Some(NFT), ..NFT_QUICK },
     waits("sim-calls", "calls at most once, on a failing network", "./nile sim calls --runs 50"),
     waits("sim-bulk", "goodput of one and of twenty senders", "./nile sim bulk --senders 20"),
     waits(
@@ -385,11 +381,11 @@ pub const STEPS: &[Step] = &[
         ..LONG
     },
     Step {
-        name: "wire-long",
+        name: "nft-long",
         what: "5,000 sets of rules of the packet filter, beside nft",
         command: "cargo test --test wire linux_does_to_packets",
         environment: &[("NILE_NFT_DRAWS", "5000")],
-        tool: Some(NAMESPACES),
+        tool: Some(NFT),
         ..LONG
     },
     Step {
