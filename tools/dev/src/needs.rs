@@ -21,6 +21,14 @@ pub fn of(command: &Command) -> Result<Vec<Need>, Failure> {
             Some(Beside::Stream(options)) => bench::stream::needs(options)?,
             Some(Beside::Net(options)) => bench::net::needs(options)?,
             None => {
+                if let Some(all) = bench::several::each(options)? {
+                    let mut needs = Vec::new();
+                    for one in all {
+                        let its = of(&Command::Bench(one))?.into_iter();
+                        needs.extend(its.filter(|need| !needs.contains(need)).collect::<Vec<_>>());
+                    }
+                    return Ok(needs);
+                }
                 let mut needs = vec![Need::HostedScenarios, Need::Benches];
                 let is_store = |name: &String| name == "store";
                 if options.names.iter().any(is_store) {
