@@ -49,7 +49,10 @@ fn parsed(names: &[&String], flags: &[String]) -> Result<Bench, Failure> {
 mod tests {
     use super::*;
 
-    fn groups(words: &[&str]) -> Result<Option<Vec<(bool, Vec<String>)>>, Failure> {
+    /// Whether it is beside another system, and its names.
+    type Group = (bool, Vec<String>);
+
+    fn groups(words: &[&str]) -> Result<Option<Vec<Group>>, Failure> {
         let words: Vec<String> = words.iter().map(|word| word.to_string()).collect();
         let options = parsed(&words.iter().collect::<Vec<_>>(), &[])?;
         let all = each(&options)?;
