@@ -67,22 +67,27 @@ pub fn run(options: &Regions) -> Result<(), Failure> {
     match &options.action {
         RegionAction::Make { name, size, on } => {
             let bytes = size.0;
-            let nodes = on.each(async |manager| manager.make_region(name.clone(), bytes).await)?;
-            say(on, name, &nodes, "is there")
+            let make = async |it: CoreManagerClient| it.make_region(name.clone(), bytes).await;
+            let (nodes, asked) = on.each(make)?;
+            say(on, name, &nodes, "is there")?;
+            asked
         }
         RegionAction::Drop { name, on } => {
-            let nodes = on.each(async |manager| manager.drop_region(name.clone()).await)?;
-            say(on, name, &nodes, "is gone")
+            let forget = async |it: CoreManagerClient| it.drop_region(name.clone()).await;
+            let (nodes, asked) = on.each(forget)?;
+            say(on, name, &nodes, "is gone")?;
+            asked
         }
         RegionAction::List { on } => {
-            let all = list(on)?;
+            let (all, asked) = list(on)?;
             match on.query.json {
                 true => {
                     let regions: Vec<Value> = all.iter().map(document).collect();
-                    crate::print(&format!("{}\n", json!({ "regions": regions })))
+                    crate::print(&format!("{}\n", json!({ "regions": regions })))?;
                 }
-                false => crate::print(&describe(&all)),
+                false => crate::print(&describe(&all))?,
             }
+            asked
         }
     }
 }
@@ -109,11 +114,20 @@ impl On {
         }
     }
 
-    /// Asks each node for something, and gives the nodes. What cannot be is a wrong request.
+    /// Whether all that are meant could be asked.
+    fn asked(&self, session: &Session) -> Result<(), Failure> {
+        match self.on {
+            Some(_) => Ok(()),
+            None => Failure::unless_all_asked(&session.away()),
+        }
+    }
+
+    /// Asks each node for something, and gives those that could be asked, and whether all could.
+    /// What cannot be is a wrong request.
     fn each(
         &self,
         ask: impl AsyncFn(CoreManagerClient) -> Result<(), CallError>,
-    ) -> Result<Vec<NodeId>, Failure> {
+    ) -> Result<(Vec<NodeId>, Result<(), Failure>), Failure> {
         let mut session = Session::open(&self.query.which, self.query.timeout)?;
         let mut nodes = Vec::new();
         for target in self.managers(&mut session)? {
@@ -131,12 +145,12 @@ impl On {
             })?;
             nodes.push(target.node);
         }
-        Failure::unless_all_asked(&session.away())?;
-        Ok(nodes)
+        Ok((nodes, self.asked(&session)))
     }
 }
 
-fn list(on: &On) -> Result<Vec<Found>, Failure> {
+/// The regions of those that could be asked, and whether all could.
+fn list(on: &On) -> Result<(Vec<Found>, Result<(), Failure>), Failure> {
     let mut session = Session::open(&on.query.which, on.query.timeout)?;
     let mut all = Vec::new();
     for target in on.managers(&mut session)? {
@@ -146,8 +160,7 @@ fn list(on: &On) -> Result<Vec<Found>, Failure> {
         let regions = said.map_err(|error| Failure::failed(format!("{}: {error}", target.node)))?;
         all.extend(regions.into_iter().map(|region| Found { node: target.node, region }));
     }
-    Failure::unless_all_asked(&session.away())?;
-    Ok(all)
+    Ok((all, on.asked(&session)))
 }
 
 impl Found {

@@ -95,7 +95,9 @@ impl<M: Machine> Manager<M> {
                 self.links.urge(core);
             }
         }
-        self.make_regions(machine);
+        if generation == Generation::FIRST {
+            self.make_regions(machine);
+        }
         board.set_phase(NodePhase::Up);
         for core in board.core_ids() {
             board.notifier().doorbells().wake(core, machine);
