@@ -14,10 +14,11 @@ pub fn by(seat: u16, next: u32) -> u64 {
     (u64::from(seat) + 1) << 32 | u64::from(next)
 }
 
-/// Whose a part is with this word.
+/// Whose a part is with this word; of what is no part, as nonsense in shared words may have it,
+/// anybody's.
 pub fn owner(word: u64, part: u32, sizes: Sizes) -> u16 {
     match (word >> 32) as u32 {
-        0 => ((part - sizes.buckets) / sizes.parts) as u16,
+        0 => part.saturating_sub(sizes.buckets).checked_div(sizes.parts).unwrap_or(0) as u16,
         seat => (seat - 1) as u16,
     }
 }
