@@ -44,19 +44,8 @@ const LOOK: Duration = Duration::from_millis(1);
 /// Starts this core's part. In a simulation the keep is one piece, of `bytes` bytes.
 pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     let bytes = arguments.number("bytes", BYTES);
-    let worker = core.clone();
-    core.spawn(async move {
-        while let Ok(talk) = Talk::answer(&worker, RUN).await {
-            let worker = worker.clone();
-            worker.clone().spawn(async move {
-                while let Ok(number) = talk.listen().await {
-                    let said = run(&worker, number, bytes).await.unwrap_or(FAILED);
-                    if talk.tell(said).await.is_err() {
-                        break;
-                    }
-                }
-            });
-        }
+    Talk::answer_numbers(core, RUN, async move |core: &Core<M>, number| {
+        run(core, number, bytes).await.unwrap_or(FAILED)
     });
     if !conducts(core) {
         return;

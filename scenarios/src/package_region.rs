@@ -43,19 +43,8 @@ const ALONE: Duration = Duration::from_millis(20);
 /// Starts this core's part.
 pub fn start<M: Machine>(core: &Core<M>) {
     calls::serve(core);
-    let worker = core.clone();
-    core.spawn(async move {
-        while let Ok(talk) = Talk::answer(&worker, RUN).await {
-            let worker = worker.clone();
-            worker.clone().spawn(async move {
-                while let Ok(number) = talk.listen().await {
-                    let said = run(&worker, number).await.unwrap_or(FAILED);
-                    if talk.tell(said).await.is_err() {
-                        break;
-                    }
-                }
-            });
-        }
+    Talk::answer_numbers(core, RUN, async |core: &Core<M>, number| {
+        run(core, number).await.unwrap_or(FAILED)
     });
     if !conducts(core) {
         return;

@@ -72,6 +72,27 @@ impl<M: Machine> Talk<M> {
         });
     }
 
+    /// Answers each number that any asker of `tag` says with what comes of it, while the core runs.
+    pub fn answer_numbers(
+        core: &Core<M>,
+        tag: u32,
+        obey: impl AsyncFn(&Core<M>, u64) -> u64 + Clone + 'static,
+    ) {
+        let core = core.clone();
+        core.clone().spawn(async move {
+            while let Ok(talk) = Talk::answer(&core, tag).await {
+                let (own, obey) = (core.clone(), obey.clone());
+                core.spawn(async move {
+                    while let Ok(number) = talk.listen().await {
+                        if talk.tell(obey(&own, number).await).await.is_err() {
+                            break;
+                        }
+                    }
+                });
+            }
+        });
+    }
+
     /// Says a number and waits for the one that comes back.
     pub async fn ask(&self, number: u64) -> Result<u64, Status> {
         self.out.send(&say(number)).await?;
