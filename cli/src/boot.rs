@@ -76,7 +76,7 @@ pub fn check(options: &Boot) -> Result<(), Failure> {
     check_memory(options.memory)?;
     let config = config::read(options.config.as_ref())?;
     let file = options.config.as_ref().map(config::File::path);
-    if options.machine != Machine::Qemu {
+    if options.machine == Machine::Hosted {
         config::no_supervisor(file, &config)?;
     }
     let whole = (options.cores, options.memory.0);

@@ -155,6 +155,25 @@ pub fn no_supervisor(path: Option<&Path>, config: &Config) -> Result<(), Failure
     Err(place(&file.display(), &ConfigError { line: Some(line), message }))
 }
 
+/// What a node keeps of a machine of so many cores and so much memory: all, if it supervises none.
+/// Refuses a supervisor that leaves nothing to domains.
+pub fn own_part(
+    path: Option<&Path>,
+    config: &Config,
+    (cores, memory): (u16, u64),
+) -> Result<(u16, u64), Failure> {
+    let Some(kept) = config.supervisor else { return Ok((cores, memory)) };
+    if kept.cores >= cores.into() || kept.memory >= memory {
+        let file = path.unwrap_or(Path::new("the default configuration"));
+        let message = format!(
+            "the supervisor leaves nothing of {cores} cores and {} MiB to domains",
+            memory >> 20
+        );
+        return Err(place(&file.display(), &ConfigError { line: Some(kept.line), message }));
+    }
+    Ok((kept.cores as u16, kept.memory))
+}
+
 /// Says what is wrong the way compilers do, so that editors find the line.
 fn place(file: &dyn Display, error: &ConfigError) -> Failure {
     match error.line {

@@ -316,6 +316,19 @@ fn domains_come_and_go_on_a_pc() {
     assert_eq!(report["program"]["figures"]["disks_for_domains"], 1);
 }
 
+#[test]
+fn domains_come_and_go_in_the_simulator() {
+    let config = tempfile::NamedTempFile::new().unwrap();
+    fs::write(config.path(), SUPERVISOR).unwrap();
+    let mut boot = launcher_again();
+    boot.args(["boot", "--json", "--machine", "sim", "--program", "domains", "--seed", "7"]);
+    boot.args(["--cores", "4", "--memory", "256M", "--config"]).arg(config.path());
+    let said = run(&mut boot, &[]).expect(0);
+    let report: Value = serde_json::from_str(&said.out).expect("one JSON document");
+    assert_eq!(report["program"]["passed"], true, "{}", report["program"]);
+    assert_eq!(report["cores"].as_array().unwrap().len(), 1, "the others are domains'");
+}
+
 /// Attacks that end the machine if nothing keeps them from it: a port, a register of the processor,
 /// the gates and what is executed first.
 const POWER: [&str; 11] = [
@@ -515,6 +528,7 @@ fn a_machine_that_nobody_supervises_has_no_domains() {
     for (machine, words, part) in [
         ("hosted", &["--cores", "4"][..], "hosted domains are made with `nile up"),
         ("qemu", &["--cores", "1"], "leaves nothing of 1 cores"),
+        ("sim", &["--cores", "1"], "leaves nothing of 1 cores"),
     ] {
         let mut boot = launcher_again();
         boot.args(["boot", "--machine", machine, "--config"]).arg(config.path()).args(words);

@@ -17,6 +17,8 @@
 //! * `network`: a node's interface; `neighbours`: nodes that show each other their pools.
 //! * [`image`]: what a core runs in place of the node's own image.
 //! * `disk`: a node's disks, and what is left of them when the power fails.
+//! * [`supervised`]: a machine that a supervisor shares out to domains; `hardware`: its cores and
+//!   seats, and what its supervisor may do; `units`: its memory.
 //! * `memory`: the node's memory, with an emulated MMU for each core that checks every grant.
 //! * `timer`: what wakes a core at a moment: an exact timer, or a coarse one.
 //! * `state`: what all cores share: clock, events, generator.
@@ -25,6 +27,7 @@
 
 pub mod cluster;
 mod disk;
+mod hardware;
 pub mod image;
 pub mod machine;
 mod memory;
@@ -35,13 +38,17 @@ mod packages;
 pub mod simulation;
 mod state;
 mod status;
+pub mod supervised;
 mod timer;
 pub mod trace;
+mod units;
 pub mod user;
 
 pub use cluster::{ClusterOptions, Deed, Deeds, simulate_cluster, simulate_deeds};
 pub use disk::Contents;
+pub use hardware::Text;
 pub use machine::{SimMachine, SimManager};
 pub use options::{DiskFaults, DiskOptions, Faults, Options, Program};
 pub use simulation::{Finished, Stuck, simulate};
+pub use supervised::{Image, MachineOptions, Plan, simulate_machine};
 pub use user::{Misbehaviour, SimUser, compute, misbehave, raw_call};

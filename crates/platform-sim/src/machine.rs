@@ -8,8 +8,8 @@ use std::time::Duration;
 use nile_abi::call::UserSlot;
 use nile_abi::{CoreId, Generation, ImageRefused, Instant, PhysAddr, Status, VirtAddr};
 use nile_platform::{
-    AttachError, Board, Disk, Grant, Handoff, Interface, Line, Machine, Manager, Misbehave,
-    Outcome, TimerSource, WakeMode,
+    AttachError, Board, CorePhase, Disk, Domains, Fault, Grant, Handoff, Interface, Line, Machine,
+    Manager, Misbehave, Outcome, Seated, TimerSource, WakeMode,
 };
 use nile_ring::{PoolMemory, Region, Signal};
 
@@ -43,7 +43,7 @@ pub struct SimMachine {
 
 /// The management of a simulated node.
 pub struct SimManager {
-    state: Rc<RefCell<State>>,
+    pub(crate) state: Rc<RefCell<State>>,
 }
 
 impl SimMachine {
@@ -135,7 +135,7 @@ impl Machine for SimMachine {
 
     fn log(&self, line: fmt::Arguments<'_>) {
         let mut state = self.state.borrow_mut();
-        let line = format!("[{} {}] {line}", state.time_of(self.core), self.core);
+        let line = format!("[{} {}] {line}", state.time_of(self.core), state.name(self.core));
         state.note(self.core, Happening::Log, 0);
         state.trace.note_bytes(line.as_bytes());
         state.log.push(line);
@@ -188,6 +188,11 @@ impl Machine for SimMachine {
         Some(BEGINNING + begun.since(Instant::START) + self.now().since(Instant::START))
     }
 
+    fn seated(&self) -> Option<Seated> {
+        let state = self.state.borrow();
+        state.domain.as_ref().filter(|_| self.manager.is_some())?.seated()
+    }
+
     /// The simulator ends the loop, and drops with it what the incarnation had.
     fn leave(&self) -> ! {
         std::panic::resume_unwind(Box::new(Left))
@@ -213,6 +218,10 @@ impl Misbehave for SimMachine {
         let mut state = self.state.borrow_mut();
         let now = state.time_of(self.core);
         state.schedule(now, Event::Line { line });
+    }
+
+    fn shut_out(&self) {
+        self.state.borrow_mut().shut_out[self.core.index()] = true;
     }
 
     /// The simulator has the core make no further pass.
@@ -246,12 +255,19 @@ impl Manager for SimManager {
         }
     }
 
+    /// A domain's is not what whoever started the machine waits for.
     fn report(&self, document: &str) {
-        self.state.borrow_mut().reports.push(document.into());
+        let mut state = self.state.borrow_mut();
+        if state.domain.is_none() {
+            state.reports.push(document.into());
+        }
     }
 
     fn call_back(&self, core: CoreId) {
         let mut state = self.state.borrow_mut();
+        if let Some(domain) = &state.domain {
+            return domain.ask_in(core, state.memory.root(core));
+        }
         let now = state.clock;
         state.schedule(now, Event::CallBack { core });
     }
@@ -261,7 +277,8 @@ impl Manager for SimManager {
     }
 
     fn may_have_image(&self, core: CoreId) -> bool {
-        core.index() < self.state.borrow().board.cores()
+        let state = self.state.borrow();
+        state.domain.is_none() && core.index() < state.board.cores()
     }
 
     fn load_image(&self, core: CoreId, file: u64) -> Result<u64, ImageRefused> {
@@ -278,7 +295,24 @@ impl Manager for SimManager {
         self.state.borrow_mut().images.unload(core);
     }
 
+    /// The simulator drops what the incarnation had when the hardware was taken.
+    fn lose(&self, core: CoreId) -> Result<(), Status> {
+        let state = self.state.borrow();
+        if state.domain.is_none() || core == CoreId::BOOT || core.index() >= state.board.cores() {
+            return Err(Status::NotFound);
+        }
+        let record = state.board.record(core);
+        record.set_fault(Fault { kind: Fault::KILLED, code: 0, at: 0, address: 0 });
+        record.set_phase(CorePhase::Away);
+        record.set_generation(record.generation().next());
+        Ok(())
+    }
+
+    fn domains(&self) -> Option<&dyn Domains> {
+        self.state.borrow().supervises.is_some().then_some(self as &dyn Domains)
+    }
+
     fn power_off(&self, outcome: Outcome) {
-        self.state.borrow_mut().outcome = Some(outcome);
+        self.state.borrow_mut().end(outcome);
     }
 }

@@ -1,10 +1,13 @@
 //! The node's memory: emulated page tables, an emulated MMU for each core, and a vector for each
 //! grant. Every use of a grant is checked against what the core's MMU can reach, caches included;
-//! a frame that is cleared for somebody new while a core can still reach it ends the run.
+//! a frame that is cleared for somebody new while a core can still reach it ends the run. The
+//! memory of a domain is [units](crate::units) of its machine's; a translation that ends in memory
+//! which the ledger does not give to the domain ends the run, too.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use nile_abi::call::UserSlot;
 use nile_abi::{CoreId, PageSize, PhysAddr, VirtAddr};
@@ -17,8 +20,10 @@ use nile_platform::user::Access;
 use nile_platform::{AttachError, Grant, Tables};
 use nile_ring::Region;
 
+use crate::units::Own;
+
 /// The first byte of the node's memory. Not zero, so that a forgotten address shows.
-const BASE: PhysAddr = PhysAddr(1 << 20);
+pub const BASE: PhysAddr = PhysAddr(1 << 20);
 
 /// Where the emulated page tables are: far above the memory that they map.
 const TABLES: PhysAddr = PhysAddr(1 << 46);
@@ -49,7 +54,9 @@ impl TableMemory for SharedTables {
 
 /// The node's memory.
 pub struct SimMemory {
-    bytes: u64,
+    map: MemoryMap,
+    /// Where the pool of buffers is.
+    pool_start: PhysAddr,
     tables: SharedTables,
     roots: Vec<PhysAddr>,
     upper_tables: u64,
@@ -60,34 +67,64 @@ pub struct SimMemory {
     contents: BTreeMap<PhysAddr, Region>,
     /// Where each core's packages have, or had, which memory.
     users: BTreeMap<(CoreId, VirtAddr), Grant>,
+    /// What of its machine's memory the node has, which is a domain.
+    own: Option<Own>,
+    /// A translation that must not be.
+    pub violation: Option<String>,
 }
 
 impl SimMemory {
     /// Memory of `bytes` bytes, rounded down to whole frames, with tables for `cores` cores, which
-    /// can show a pool of so many bytes besides.
+    /// can show a pool of so many bytes besides: behind it, where large pages can begin.
     pub fn new(cores: usize, bytes: u64, pool_bytes: u64) -> SimMemory {
         let bytes = PhysAddr(bytes).align_down(PageSize::Small).0;
-        let words = PhysicalMemory::<Region>::words_for(BASE, bytes);
-        let records = Region::owned((words * 8).next_multiple_of(64));
+        let all = Grant { start: BASE, bytes };
+        let records = records_of(all);
         PhysicalMemory::new()
             .add_region(BASE, bytes, records.clone())
             .expect("the records have the size that was asked for");
+        let pool_start = (BASE.0 + bytes).next_multiple_of(PageSize::Large.bytes());
+        let pool = Grant { start: PhysAddr(pool_start), bytes: pool_bytes };
+        SimMemory::with(cores, all, TABLES, pool, records)
+    }
 
-        let mut ranges = vec![
-            VirtRange::new(VirtAddr(SHARED_BASE.0 + BASE.0), bytes),
-            VirtRange::huge(HUGE_BASE, BASE.0 + bytes),
-        ];
-        for slot in UserSlot::all() {
-            // 1 GiB for what has its place in user memory, and as much as there is for the rest.
-            ranges.push(VirtRange::new(slot.base(), (1 << 30) + BASE.0 + bytes));
-            if pool_bytes > 0 {
-                ranges.push(VirtRange::new(slot.pool(), pool_bytes));
-            }
+    /// The memory of a domain: what is free of it is the node's, and all else that there is to
+    /// give is away.
+    pub fn of_domain(cores: usize, given: Grant, own: Own) -> SimMemory {
+        let records = records_of(given);
+        let mut physical = PhysicalMemory::new();
+        physical
+            .add_away(given.start, given.bytes, records.clone())
+            .expect("the records have the size that was asked for");
+        for piece in &own.free {
+            let came = physical.call_back(piece.start, piece.bytes);
+            came.expect("a domain's memory is whole units of what there is to give");
         }
-        let plan = Plan::new(&ranges).expect("the zones' addresses exist");
+        let mut memory = SimMemory::with(cores, given, own.tables.start, own.pool, records);
+        let usable = |it: &Grant| MemoryRegion::new(it.start, it.bytes, MemoryKind::Usable);
+        let claims: Vec<MemoryRegion> = own.free.iter().map(usable).collect();
+        memory.map = MemoryMap::from_claims(&claims);
+        memory.own = Some(own);
+        memory
+    }
+
+    /// Bytes of the tables of so many cores, which can map this memory and show a pool.
+    pub fn table_bytes(cores: usize, all: Grant, pool_bytes: u64) -> u64 {
+        let tables = cores * plan(all, pool_bytes).tables() + TablePool::tables_for(all.bytes);
+        tables as u64 * PageSize::Small.bytes()
+    }
+
+    fn with(
+        cores: usize,
+        all: Grant,
+        tables: PhysAddr,
+        buffers: Grant,
+        records: Region,
+    ) -> SimMemory {
+        let plan = plan(all, buffers.bytes);
         let upper = cores * plan.tables();
-        let pool_tables = TablePool::tables_for(bytes);
-        let mut memory = EmulatedMemory::new(TABLES, upper + pool_tables);
+        let pool_tables = TablePool::tables_for(all.bytes);
+        let mut memory = EmulatedMemory::new(tables, upper + pool_tables);
         let pool = Extent { start: memory.frame(upper), tables: pool_tables };
         let roots: Vec<PhysAddr> = (0..cores)
             .map(|core| {
@@ -99,8 +136,10 @@ impl SimMemory {
                     .root()
             })
             .collect();
+        let usable = MemoryRegion::new(all.start, all.bytes, MemoryKind::Usable);
         SimMemory {
-            bytes,
+            map: MemoryMap::from_claims(&[usable]),
+            pool_start: buffers.start,
             tables: SharedTables(Rc::new(RefCell::new(memory))),
             mmus: roots.iter().map(|root| Mmu::new(*root)).collect(),
             roots,
@@ -109,17 +148,29 @@ impl SimMemory {
             records,
             contents: BTreeMap::new(),
             users: BTreeMap::new(),
+            own: None,
+            violation: None,
         }
     }
 
-    /// Where the pool of buffers is: behind it, where large pages can begin.
+    /// Where the pool of buffers is.
     pub fn pool_start(&self) -> PhysAddr {
-        PhysAddr((BASE.0 + self.bytes).next_multiple_of(PageSize::Large.bytes()))
+        self.pool_start
+    }
+
+    /// The root of a core's tables.
+    pub fn root(&self, core: CoreId) -> PhysAddr {
+        self.roots[core.index()]
     }
 
     /// The map that a boot path would hand over.
     pub fn map(&self) -> MemoryMap {
-        MemoryMap::from_claims(&[MemoryRegion::new(BASE, self.bytes, MemoryKind::Usable)])
+        self.map.clone()
+    }
+
+    /// What of its machine's memory the node has, which is a domain.
+    pub fn own(&self) -> Option<&Own> {
+        self.own.as_ref()
     }
 
     /// The physical memory service's state, as its records tell it.
@@ -149,9 +200,39 @@ impl SimMemory {
                 return Err(AttachError::OutOfRange);
             }
         }
+        self.content(core, grant)
+    }
+
+    /// What is in a grant that a core reaches.
+    fn content(&mut self, core: CoreId, grant: Grant) -> Result<Region, AttachError> {
+        self.judge(core, grant);
+        if let Some(region) = self.own.as_ref().and_then(|own| own.region(grant)) {
+            return Ok(region);
+        }
         let bytes = usize::try_from(grant.bytes).map_err(|_| AttachError::OutOfRange)?;
         let region = self.contents.entry(grant.start).or_insert_with(|| Region::owned(bytes));
         Ok(region.clone())
+    }
+
+    /// Whether the ledger gives a domain what its core reaches.
+    fn judge(&mut self, core: CoreId, grant: Grant) {
+        if let Some(own) = self.own.as_ref().filter(|own| !own.has(grant)) {
+            let why = format!("I2: {core} of {} reaches {grant:?}, which is not its own", own.id());
+            self.violation.get_or_insert(why);
+        }
+    }
+
+    /// A core that reaches memory of this grant, by its kernel's tables or a package's, also by
+    /// what it has not forgotten.
+    pub fn reached_by(&self, grant: Grant) -> Option<CoreId> {
+        let small = PageSize::Small.bytes();
+        let pages = || (grant.start.0..grant.start.0 + grant.bytes).step_by(small as usize);
+        let reaches = |mmu: &Mmu| {
+            pages().any(|at| mmu.reaches(&self.tables, VirtAddr(SHARED_BASE.0 + at)))
+                || mmu.reaches(&self.tables, VirtAddr(HUGE_BASE.0 + grant.start.0))
+        };
+        let core = self.mmus.iter().position(reaches).map(|core| CoreId(core as u16));
+        core.or_else(|| self.user_of(grant))
     }
 
     /// Forgets a core's translations of a grant.
@@ -171,10 +252,8 @@ impl SimMemory {
         access: Access,
     ) -> Result<Region, AttachError> {
         self.reach_user(core, grant, at, access)?;
-        let bytes = usize::try_from(grant.bytes).map_err(|_| AttachError::OutOfRange)?;
         self.users.insert((core, at), grant);
-        let region = self.contents.entry(grant.start).or_insert_with(|| Region::owned(bytes));
-        Ok(region.clone())
+        self.content(core, grant)
     }
 
     /// Has a core's unit translate every page of a package's memory, which its tables must have
@@ -199,6 +278,7 @@ impl SimMemory {
                 return Err(AttachError::OutOfRange);
             }
         }
+        self.judge(core, grant);
         Ok(())
     }
 
@@ -250,9 +330,35 @@ impl SimMemory {
         if let Some(core) = self.user_of(grant) {
             return Err(format!("a package of {core} still reaches {grant:?}, which is cleared"));
         }
-        self.contents.remove(&grant.start);
+        match self.own.as_ref().and_then(|own| own.region(grant)) {
+            Some(region) => region.words().iter().for_each(|word| word.store(0, Relaxed)),
+            None => drop(self.contents.remove(&grant.start)),
+        }
         Ok(())
     }
+}
+
+/// Memory for the records of this memory.
+fn records_of(all: Grant) -> Region {
+    let words = PhysicalMemory::<Region>::words_for(all.start, all.bytes);
+    Region::owned((words * 8).next_multiple_of(64))
+}
+
+/// The tables of a core that can map this memory, and show a pool of so many bytes.
+fn plan(all: Grant, pool_bytes: u64) -> Plan {
+    let end = all.start.0 + all.bytes;
+    let mut ranges = vec![
+        VirtRange::new(VirtAddr(SHARED_BASE.0 + all.start.0), all.bytes),
+        VirtRange::huge(HUGE_BASE, end),
+    ];
+    for slot in UserSlot::all() {
+        // 1 GiB for what has its place in user memory, and as much as there is for the rest.
+        ranges.push(VirtRange::new(slot.base(), (1 << 30) + end));
+        if pool_bytes > 0 {
+            ranges.push(VirtRange::new(slot.pool(), pool_bytes));
+        }
+    }
+    Plan::new(&ranges).expect("the zones' addresses exist")
 }
 
 /// The frames of a grant and the pages of user memory that show them from `at` on.

@@ -1,5 +1,7 @@
 //! The scheduler: which core makes its next pass, and what the clock brings in between.
 
+mod hardware;
+
 use std::any::Any;
 use std::cell::RefCell;
 use std::fmt;
@@ -9,11 +11,12 @@ use std::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant};
 use nile_platform::{Cause, CorePhase, Fault, Hosting, Line, Loop, Outcome, Turn, WakeMode};
-use nile_ring::{Doorbell, Signal};
+use nile_ring::{Doorbell, HeapPool, Signal};
 
 use crate::disk::Contents;
 use crate::image::Running;
 use crate::machine::{Endless, Left, SimMachine};
+use crate::memory::SimMemory;
 use crate::options::Options;
 use crate::state::{Event, State};
 use crate::status::{LineImage, Status};
@@ -102,7 +105,7 @@ pub fn simulate(
     let limit = Instant::START + options.limit;
     while scheduler.step() {
         let state = scheduler.state.borrow();
-        if state.clock > limit || state.violation.is_some() || state.power_failed {
+        if state.clock > limit || state.violation().is_some() || state.power_failed {
             break;
         }
     }
@@ -116,7 +119,15 @@ pub fn simulate(
 impl<'a> Scheduler<'a> {
     /// A node that begins at a moment.
     pub fn new(options: &Options, at: Instant, begin: Begin<'a>) -> Scheduler<'a> {
-        let state = Rc::new(RefCell::new(State::new(options)));
+        let (cores, pool) = (options.roles.len(), options.pool_bytes);
+        let memory = SimMemory::new(cores, options.memory_bytes - pool, pool);
+        let pool = (pool > 0).then(|| HeapPool::new(pool as usize));
+        Scheduler::begin(options, State::new(options, memory, pool), at, begin)
+    }
+
+    /// The same of a node that is as this says.
+    pub fn begin(options: &Options, state: State, at: Instant, begin: Begin<'a>) -> Scheduler<'a> {
+        let state = Rc::new(RefCell::new(state));
         state.borrow_mut().clock = at;
         state.borrow_mut().begun = at;
         let board = state.borrow().board.clone();
@@ -149,7 +160,7 @@ impl<'a> Scheduler<'a> {
 
     /// Whether something was that must never be.
     pub fn is_broken(&self) -> bool {
-        self.state.borrow().violation.is_some()
+        self.state.borrow().violation().is_some()
     }
 
     /// What a node that has stopped came to.
@@ -177,7 +188,7 @@ impl<'a> Scheduler<'a> {
         let cores = self.cores.iter().map(|core| format!("{} {}", core.id, core.status)).collect();
         drop(self);
         let mut state = state.borrow_mut();
-        let (violation, log) = (state.violation.take(), std::mem::take(&mut state.log));
+        let (violation, log) = (state.violation().cloned(), std::mem::take(&mut state.log));
         Stuck { seed, at: state.clock, violation, cores, log }
     }
 
@@ -323,7 +334,12 @@ impl<'a> Scheduler<'a> {
                     self.stop(core.index(), Fault::KILLED);
                 }
             }
-            Event::Start { core } => self.start(core.index()),
+            Event::Start { core } => {
+                // Its hardware may have been taken since.
+                if let Status::Down = self.cores[core.index()].status {
+                    self.start(core.index());
+                }
+            }
             Event::CallBack { core } => {
                 if let Status::Away = self.cores[core.index()].status {
                     self.start(core.index());
@@ -336,7 +352,8 @@ impl<'a> Scheduler<'a> {
     fn is_to_end(&self, core: CoreId) -> bool {
         let board = &self.state.borrow().board;
         let generation = board.record(core).generation();
-        board.record(CoreId::BOOT).is_endless(core, generation)
+        let hears = !self.state.borrow().shut_out[core.index()];
+        hears && board.record(CoreId::BOOT).is_endless(core, generation)
     }
 
     /// A device interrupts. A core that does not drive it wakes the one that does.
@@ -388,6 +405,7 @@ impl<'a> Scheduler<'a> {
         let id = self.cores[at].id;
         let mut state = self.state.borrow_mut();
         state.memory.flush(id);
+        state.shut_out[at] = false;
         state.board.begin(id);
         let generation = state.board.record(id).generation();
         state.note(id, Happening::Start, u64::from(generation.0));
@@ -425,6 +443,7 @@ impl<'a> Scheduler<'a> {
             // What it had is others' before it comes back.
             state.memory.flush(id);
             self.cores[at].status = Status::Away;
+            state.leave_hardware(id);
         } else {
             let delay = state.draw_span(RESTART.0, RESTART.1);
             let when = state.clock + delay;
@@ -503,7 +522,8 @@ impl<'a> Scheduler<'a> {
             Ok(Turn::Stopped(outcome)) => {
                 state.end_pass(id);
                 if id == CoreId::BOOT {
-                    state.outcome = Some(outcome);
+                    state.end(outcome);
+                    state.leave_hardware(id);
                 }
                 self.cores[at].status = Status::Stopped;
             }
@@ -516,8 +536,10 @@ impl<'a> Scheduler<'a> {
                 self.cores[at].status = Status::Endless;
             }
             Err(panic) => {
-                let line = format!("[{} {id}] panicked: {}", state.clock, reason(&*panic));
+                let why = reason(&*panic);
+                let line = format!("[{} {}] panicked: {why}", state.clock, state.name(id));
                 state.log.push(line);
+                state.last_words(id, format_args!("panicked: {why}"));
                 drop(state);
                 self.stop(at, Fault::PANIC);
             }

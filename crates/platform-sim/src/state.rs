@@ -2,17 +2,21 @@
 //! the node's parts. The scheduler owns it; each core's machine has a handle to it.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::rc::Rc;
 use std::time::Duration;
 
 use nile_abi::{CoreId, Instant, Role};
 use nile_platform::{
-    Board, CONTROL_BYTES, Cause, Grant, Images, LINES, Line, NodeDescription, Outcome, WakeMode,
+    Board, CONTROL_BYTES, Cause, Grant, Images, LINES, Line, NodeDescription, Outcome, SeatPhase,
+    WakeMode,
 };
 use nile_ring::{Doorbells, HeapPool, Region};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::disk::Drive;
+use crate::hardware::{Domain, Hardware};
 use crate::image::FailsAfter;
 use crate::memory::SimMemory;
 use crate::neighbours::Neighbours;
@@ -81,6 +85,14 @@ pub struct State {
     pub neighbours: Option<Neighbours>,
     /// The disks.
     pub drives: Vec<Drive>,
+    /// The machine, if the node supervises one.
+    pub supervises: Option<Rc<Hardware>>,
+    /// What the node, if it is a domain, knows of its machine.
+    pub domain: Option<Domain>,
+    /// Cores of a domain that have left their hardware, until its machine has seen it.
+    pub left: Vec<CoreId>,
+    /// Cores that nothing interrupts.
+    pub shut_out: Vec<bool>,
     /// Files that were handed to the node, and what cores run of them.
     pub files: Vec<Vec<u8>>,
     pub images: Images<FailsAfter>,
@@ -95,8 +107,8 @@ pub struct State {
 }
 
 impl State {
-    /// The state before the first core starts.
-    pub fn new(options: &Options) -> State {
+    /// The state before the first core starts of a node that has this memory and this pool.
+    pub fn new(options: &Options, memory: SimMemory, pool: Option<HeapPool>) -> State {
         let cores = options.roles.len();
         let mut generator = ChaCha8Rng::seed_from_u64(options.seed);
         let coin = generator.next_u64() & 1 == 0;
@@ -107,9 +119,6 @@ impl State {
         // Network cores have an interface each.
         let networks = options.roles.iter().filter(|roles| roles.contains(Role::Network));
         board.deal(&options.roles, networks.count(), options.disks.len());
-        let memory =
-            SimMemory::new(cores, options.memory_bytes - options.pool_bytes, options.pool_bytes);
-        let pool_bytes = options.pool_bytes as usize;
         let description = NodeDescription {
             machine: "sim".into(),
             image_bytes: 0,
@@ -134,7 +143,7 @@ impl State {
             signal_delay: options.faults.signal_delay,
             wake_mode,
             memory,
-            pool: (pool_bytes > 0).then(|| HeapPool::new(pool_bytes)),
+            pool,
             packages: Packages::new(options),
             board,
             bells,
@@ -142,6 +151,10 @@ impl State {
             wires: Vec::new(),
             neighbours: None,
             drives: options.disks.iter().enumerate().map(|(at, it)| Drive::new(at, it)).collect(),
+            supervises: None,
+            domain: None,
+            left: Vec::new(),
+            shut_out: vec![false; cores],
             files: options.files.clone(),
             images: Images::default(),
             power_failed: false,
@@ -150,6 +163,40 @@ impl State {
             log: Vec::new(),
             outcome: None,
             violation: None,
+        }
+    }
+
+    /// What must never be and was.
+    pub fn violation(&self) -> Option<&String> {
+        self.violation.as_ref().or(self.memory.violation.as_ref())
+    }
+
+    /// A core's name in the log: a domain's begins with that of the domain.
+    pub fn name(&self, core: CoreId) -> String {
+        self.domain.as_ref().map_or(core.to_string(), |it| format!("{}.{core}", it.id))
+    }
+
+    /// Keeps why a domain's managing core has failed for its supervisor.
+    pub fn last_words(&self, core: CoreId, words: fmt::Arguments<'_>) {
+        let seated = self.domain.as_ref().filter(|_| core == CoreId::BOOT);
+        seated.and_then(Domain::seated).into_iter().for_each(|it| it.seat.say(words));
+    }
+
+    /// The node ends. The supervisor of a domain is told.
+    pub fn end(&mut self, outcome: Outcome) {
+        self.outcome = Some(outcome);
+        let phase = match outcome {
+            Outcome::Success => SeatPhase::Finished,
+            Outcome::Failure => SeatPhase::Failed,
+        };
+        let seated = self.domain.as_ref().and_then(Domain::seated);
+        seated.into_iter().for_each(|it| it.seat.set_phase(phase));
+    }
+
+    /// A core is done with its hardware, which is its supervisor's again.
+    pub fn leave_hardware(&mut self, core: CoreId) {
+        if self.domain.is_some() {
+            self.left.push(core);
         }
     }
 

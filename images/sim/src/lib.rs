@@ -5,6 +5,7 @@
 //! simulate nodes.
 #![forbid(unsafe_code)]
 
+mod domains;
 mod shifting;
 
 use nile_abi::call::{Answer, System};
@@ -19,6 +20,7 @@ use nile_platform_sim::{Misbehaviour, SimMachine, compute, misbehave, raw_call};
 use nile_scenarios::Scenarios;
 use nile_unruly::{AT_BYTES, Act, Acts, NOT_STOPPED, Span};
 
+pub use domains::Nodes;
 pub use shifting::{Control, shifting};
 
 /// Every package of the project: what `Options::packages` takes.

@@ -2,12 +2,14 @@
 //!
 //! * [`scenarios`]: every scenario of one node.
 //! * [`packages`]: those of packages, linked in.
+//! * [`domains`]: a machine that is shared out.
 //! * [`cluster`]: several nodes with a switch between them.
 //! * [`hostile`]: packages that mean harm.
 //! * [`shifting`]: cores that leave, come and change roles.
 //! * [`interleavings`]: what was wrong once.
 
 mod cluster;
+mod domains;
 mod hostile;
 mod interleavings;
 mod packages;

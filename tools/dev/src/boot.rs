@@ -2,7 +2,7 @@
 //! same run.
 
 use nile_platform::Outcome;
-use nile_platform_sim::{DiskOptions, Faults, Options, simulate};
+use nile_platform_sim::{DiskOptions, Faults, MachineOptions, Options, simulate, simulate_machine};
 
 use nile_cli::args::Boot;
 use nile_cli::boot::{self, Ran};
@@ -31,11 +31,13 @@ fn simulated(options: &Boot) -> Result<Ran, Failure> {
     let mut config = config::read(options.config.as_ref())?;
     let file = options.config.as_ref().map(config::File::path);
     config.packages = nile_sim::STORE;
+    let whole = (options.cores, options.memory.0);
+    let (cores, memory) = config::own_part(file, &config, whole)?;
     let run = Options {
         seed: options.seed.unwrap_or(DEFAULT_SEED),
-        roles: config::roles(file, &config, options.cores)?,
-        memory_bytes: options.memory.0,
-        pool_bytes: config::pool(file, &config, options.memory.0)?,
+        roles: config::roles(file, &config, cores)?,
+        memory_bytes: memory,
+        pool_bytes: config::pool(file, &config, memory)?,
         wake_mode: None,
         packages: nile_sim::PACKAGES.to_vec(),
         disks: disks(options)?,
@@ -44,7 +46,15 @@ fn simulated(options: &Boot) -> Result<Ran, Failure> {
         limit: options.limit,
     };
     let program = options.program.as_str();
-    match simulate(&run, |machine| nile_sim::scenario(machine, &config, program)) {
+    let ended = match config.supervisor {
+        None => simulate(&run, |machine| nile_sim::scenario(machine, &config, program)),
+        Some(_) => {
+            let (cores, memory) = (whole.0 - cores, whole.1 - memory);
+            let machine = MachineOptions { supervisor: run, cores, memory };
+            simulate_machine(&machine, &nile_sim::Nodes { config: &config, command: program })
+        }
+    };
+    match ended {
         Ok(finished) => {
             finished.log.iter().for_each(|line| nile_cli::say(format_args!("{line}")));
             nile_cli::say(format_args!(

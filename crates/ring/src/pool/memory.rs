@@ -4,6 +4,7 @@
 //! The right to open it comes once in an incarnation, from whoever knows that the last one has
 //! ended: the machine. Opening takes back what that one left behind.
 
+use alloc::vec::Vec;
 use core::ptr::NonNull;
 
 use nile_abi::CoreId;
@@ -14,7 +15,7 @@ use nile_abi::Part;
 use super::reader::{self, GivenUp, Reader};
 use super::{Pool, PoolError};
 use crate::buffer::PoolId;
-use crate::region::Region;
+use crate::region::{Region, Word};
 use crate::sync::Ordering::{Acquire, Relaxed};
 
 /// In place of the format's word while the rest is written.
@@ -100,6 +101,13 @@ impl Pool {
     }
 }
 
+/// Words of the first page, which says what is formatted.
+const FIRST_WORDS: usize = 4096 / 8;
+
+fn copy_words<'a>(from: impl Iterator<Item = &'a Word>, to: impl Iterator<Item = &'a Word>) {
+    from.zip(to).for_each(|(from, to)| to.store(from.load(Relaxed), Relaxed));
+}
+
 /// Heap memory for a pool of cores that share a process and end by being dropped, as those of a
 /// simulation do.
 #[derive(Clone, Debug)]
@@ -109,6 +117,21 @@ impl HeapPool {
     /// Memory of at least `bytes` bytes.
     pub fn new(bytes: usize) -> HeapPool {
         HeapPool(Region::owned(bytes))
+    }
+
+    /// Memory that holds what these have, one after the other, but that no pool is formatted there.
+    pub fn holding(parts: impl Iterator<Item = Region>) -> HeapPool {
+        let parts: Vec<Region> = parts.collect();
+        let pool = HeapPool::new(parts.iter().map(Region::len).sum());
+        let words = parts.iter().flat_map(|part| part.words()).skip(FIRST_WORDS);
+        copy_words(words, pool.0.words().iter().skip(FIRST_WORDS));
+        pool
+    }
+
+    /// Copies what it holds to these, one after the other, whoever owns its buffers.
+    pub fn copy_to(&self, parts: impl Iterator<Item = Region>) {
+        let parts: Vec<Region> = parts.collect();
+        copy_words(self.0.words().iter(), parts.iter().flat_map(|part| part.words()));
     }
 
     /// Bytes of it.

@@ -1,0 +1,177 @@
+//! A machine that a supervisor shares out to domains, in the simulator: what must never be ends
+//! the run, and each of these checks is seen to find what it is for.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use nile_abi::{PageSize, PhysAddr};
+use nile_domain::{Command, Create, DOMAINS, Limits, Name, Sizes, UNIT};
+use nile_kernel::{Config, Core};
+use nile_platform::{Entry, Grant, Loop, Machine, Manager, Outcome, Wanted};
+use nile_platform_sim::{
+    Finished, Image, MachineOptions, Options, Plan, SimMachine, Stuck, Text, simulate_machine,
+};
+use nile_services::domains::supervise::Running;
+use nile_sim::Nodes;
+
+use crate::{options, passed};
+
+/// A machine whose supervisor keeps a core and 64 MiB.
+fn machine(seed: u64, cores: u16, units: u64) -> MachineOptions {
+    let supervisor = Options { limit: Duration::from_secs(60), ..options(seed, 1) };
+    MachineOptions { supervisor, cores, memory: units * UNIT }
+}
+
+fn run(options: &MachineOptions, command: &str) -> Result<Finished, Stuck> {
+    simulate_machine(options, &Nodes { config: &Config::default(), command })
+}
+
+#[test]
+fn domains_come_and_go() {
+    for seed in 0..4 {
+        let options = machine(seed, 2 + seed as u16 % 3, 40);
+        let command = format!("domains cores={} units=20", options.cores.min(3));
+        let finished = run(&options, &command).unwrap_or_else(|stuck| {
+            panic!("{command}: {stuck}\n{}", stuck.log.join("\n"));
+        });
+        let report = passed(&finished, &command, seed);
+        assert_eq!((report.cores.len(), report.memory.total_bytes), (1, 64 << 20));
+        let figures = report.program.expect("a scenario has a report").figures;
+        assert!(figures["words_found_memory_left_as_it_is"] > 100_000, "{figures:?}");
+        assert_eq!(figures["words_found_memory_zeroed"], 0, "{figures:?}");
+        assert!(finished.log.iter().any(|it| it.contains(" d1.g4.c0] panicked: ")));
+        assert_eq!(run(&options, &command), Ok(finished), "the same seed, the same run");
+    }
+}
+
+/// What a node does that must never be done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Wrong {
+    Nothing,
+    /// A domain uses memory that nobody has offered it.
+    TakesMemory,
+    /// The supervisor clears memory that a domain uses.
+    ClearsMemory,
+    /// The supervisor clears what a domain is put together from.
+    ClearsTables,
+    /// The supervisor takes a core away that goes on.
+    LosesCore,
+    /// The supervisor lets a core in where no domain has a space.
+    AdmitsAnywhere,
+    /// The supervisor has a domain of the same generation begin in the place of another.
+    BuildsTwice,
+}
+
+/// A supervisor that makes a domain, after which one of them does wrong.
+struct Wronging(Wrong);
+
+impl Image for Wronging {
+    fn plan(&self, text: &Text, cores: usize, memory: u64) -> Result<Plan, String> {
+        Nodes { config: &Config::default(), command: "boot" }.plan(text, cores, memory)
+    }
+
+    fn begin(&self, machine: SimMachine, text: Option<&Text>) -> Box<dyn Loop> {
+        let (wrong, is_domain) = (self.0, text.is_some());
+        Box::new(Core::start(machine, &Config::default(), |core| {
+            if core.machine().manager().is_some() {
+                let own = core.clone();
+                core.spawn(async move {
+                    match is_domain {
+                        true => live(&own, wrong).await,
+                        false => supervise(&own, wrong).await,
+                    }
+                });
+            }
+        }))
+    }
+}
+
+/// A domain uses what it has, and perhaps more.
+async fn live(core: &Core<SimMachine>, wrong: Wrong) {
+    let given = core.machine().seated().expect("this is a domain").memory;
+    if wrong == Wrong::TakesMemory {
+        let last = PhysAddr(given.start.0 + given.bytes - UNIT);
+        core.get_memory(Grant { start: last, bytes: UNIT }).await.expect("the records have it");
+    }
+    let mut pages = Vec::new();
+    while let Ok(page) = core.allocate(PageSize::Large).await {
+        pages.push(page);
+    }
+    core.sleep(Duration::from_secs(50)).await;
+}
+
+async fn supervise(core: &Core<SimMachine>, wrong: Wrong) {
+    let manager = core.machine().manager().expect("this core manages");
+    let domains = manager.domains().expect("this node supervises");
+    let mut running = Running::begin(domains, core.now()).expect("there is room for a ledger");
+    let name = Name::new(b"web").expect("a name");
+    let limits = Limits { cores: (1, 2), units: (1, 4), priority: 0 };
+    let create = Create { name, cores: 2, units: 4, limits, device: None };
+    running.set_text(name, "boot", "");
+    running.command(core.now(), &Command::Create(create)).expect("there is room");
+    for _ in 0..200 {
+        running.turn(domains, core.now());
+        core.sleep(Duration::from_micros(200)).await;
+    }
+    let ledger = running.supervisor.ledger();
+    let id = ledger.named(name).expect("it is there").id;
+    let first = ledger.extents_with(|it| it.is_of(id.slot))[0].start;
+    let unit = |unit: u32| {
+        let start = PhysAddr(domains.memory().start.0 + u64::from(first + unit) * UNIT);
+        Grant { start, bytes: UNIT }
+    };
+    match wrong {
+        Wrong::ClearsMemory => domains.scrub(unit(2)),
+        Wrong::ClearsTables => domains.scrub(unit(0)),
+        Wrong::LosesCore => {
+            let core = (0..3).find(|it| !domains.is_parked(*it)).expect("it runs");
+            let word = Sizes::row(DOMAINS as u8 + 1) + usize::from(core);
+            domains.ledger().words()[word].store(0, Relaxed);
+        }
+        Wrong::AdmitsAnywhere => {
+            let parked = (0..3).find(|it| domains.is_parked(*it)).expect("it is");
+            let (root, stack_top, node) = Default::default();
+            let entry = Entry { hardware: parked, core: 1, root, stack_top, node };
+            domains.admit(&entry).expect("that core is parked");
+        }
+        Wrong::BuildsTwice => {
+            let parked = (0..3).find(|it| domains.is_parked(*it)).expect("it is");
+            let wanted = Wanted {
+                slot: id.slot,
+                generation: id.generation,
+                cores: &[parked],
+                most: 1,
+                memory: &[unit(4), unit(5)],
+                most_memory: 2 * UNIT,
+                disk: None,
+                confines_disk: true,
+                program: "boot",
+                config: "",
+            };
+            domains.build(&wanted).expect("that core is parked");
+        }
+        Wrong::Nothing | Wrong::TakesMemory => {}
+    }
+    core.sleep(Duration::from_millis(50)).await;
+    core.finish(Outcome::Success);
+}
+
+#[test]
+fn what_must_never_be_ends_the_run() {
+    let all = [
+        (Wrong::TakesMemory, "I2: c0 of d1.g1 reaches"),
+        (Wrong::ClearsMemory, "I5: c0 of the domain in place 1 still reaches"),
+        (Wrong::ClearsTables, "I5: c0 of the domain in place 1 still reaches"),
+        (Wrong::LosesCore, "I3: hardware core "),
+        (Wrong::AdmitsAnywhere, "I3: "),
+        (Wrong::BuildsTwice, "I4: d1.g1 comes after"),
+    ];
+    let options = machine(5, 3, 8);
+    let fine = simulate_machine(&options, &Wronging(Wrong::Nothing)).expect("nothing is wrong");
+    assert_eq!(fine.outcome, Outcome::Success, "{}", fine.log.join("\n"));
+    for (wrong, why) in all {
+        let stuck = simulate_machine(&options, &Wronging(wrong)).expect_err("it is wrong");
+        let violation = stuck.violation.unwrap_or_default();
+        assert!(violation.contains(why), "{wrong:?}: {violation}\n{}", stuck.log.join("\n"));
+    }
+}
