@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant, RoleSet};
 use nile_domain::DomainId;
-use nile_platform::{Entry, Loop, SeatPhase};
+use nile_platform::{Entry, Grant, Loop, SeatPhase};
 
 use crate::hardware::{Build, Domain, Hardware, Order, Place, Text};
 use crate::machine::SimMachine;
@@ -43,6 +43,9 @@ pub struct MachineOptions {
     pub cores: u16,
     /// Bytes of memory that there are to give; rounded down to whole 2 MiB.
     pub memory: u64,
+    /// Whether all memory is zero that a domain is put together on: always, but where that is what
+    /// is tested.
+    pub zeroes: bool,
 }
 
 /// What a domain's node is made as.
@@ -77,7 +80,7 @@ struct Machine<'a> {
 
 /// Runs a machine until its supervisor's node has ended, and with it the machine.
 pub fn simulate_machine(options: &MachineOptions, image: &dyn Image) -> Result<Finished, Stuck> {
-    let MachineOptions { supervisor: node, cores, memory } = options;
+    let MachineOptions { supervisor: node, cores, memory, .. } = options;
     let hardware = Rc::new(Hardware::new(*cores, node.memory_bytes, *memory));
     let begin = Box::new(|machine| image.begin(machine, None));
     let supervisor = Scheduler::new(node, Instant::START, begin);
@@ -148,6 +151,10 @@ impl<'a> Machine<'a> {
             || self.domains.contains_key(&id.slot)
         {
             return self.broken(format!("I4: {id} comes after {before:?}"));
+        }
+        let holds = |it: &&Grant| !self.hardware.units.are_zero(**it);
+        if let Some(piece) = build.memory.iter().find(holds).filter(|_| self.options.zeroes) {
+            return self.broken(format!("I5: {id} gets {piece:?}, which holds something"));
         }
         match self.put_together(&build) {
             Ok(node) => {

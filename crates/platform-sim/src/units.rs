@@ -62,8 +62,7 @@ impl Units {
     }
 
     /// Whether these units are zero.
-    #[cfg(test)]
-    fn are_zero(&self, grant: Grant) -> bool {
+    pub fn are_zero(&self, grant: Grant) -> bool {
         let first = (grant.start.0 - self.given.start.0) / UNIT;
         let memory = self.memory.borrow();
         let mut units = memory.range(first..first + grant.bytes / UNIT);

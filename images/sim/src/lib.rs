@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod domains;
+mod machines;
 mod shifting;
 
 use nile_abi::call::{Answer, System};
@@ -21,6 +22,7 @@ use nile_scenarios::Scenarios;
 use nile_unruly::{AT_BYTES, Act, Acts, NOT_STOPPED, Span};
 
 pub use domains::Nodes;
+pub use machines::{Counts, Misdeed, Tried, machines};
 pub use shifting::{Control, shifting};
 
 /// Every package of the project: what `Options::packages` takes.

@@ -19,7 +19,7 @@ use crate::{options, passed};
 /// A machine whose supervisor keeps a core and 64 MiB.
 fn machine(seed: u64, cores: u16, units: u64) -> MachineOptions {
     let supervisor = Options { limit: Duration::from_secs(60), ..options(seed, 1) };
-    MachineOptions { supervisor, cores, memory: units * UNIT }
+    MachineOptions { supervisor, cores, memory: units * UNIT, zeroes: false }
 }
 
 fn run(options: &MachineOptions, command: &str) -> Result<Finished, Stuck> {

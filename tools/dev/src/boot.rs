@@ -50,7 +50,7 @@ fn simulated(options: &Boot) -> Result<Ran, Failure> {
         None => simulate(&run, |machine| nile_sim::scenario(machine, &config, program)),
         Some(_) => {
             let (cores, memory) = (whole.0 - cores, whole.1 - memory);
-            let machine = MachineOptions { supervisor: run, cores, memory };
+            let machine = MachineOptions { supervisor: run, cores, memory, zeroes: false };
             simulate_machine(&machine, &nile_sim::Nodes { config: &config, command: program })
         }
     };

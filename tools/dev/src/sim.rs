@@ -1,6 +1,7 @@
 //! `nile sim SCENARIO`: the cluster's protocols and whole jobs, simulated with faults. A seed that
 //! fails is printed as the command that repeats it.
 
+mod machines;
 mod shifting;
 
 use nile_simulations::{Options, Report, SCENARIOS, Scenario};
@@ -41,7 +42,8 @@ pub fn check(options: &Sim) -> Result<(), Failure> {
 
 fn find(options: &Sim) -> Result<&'static Scenario, Failure> {
     let name = options.scenario.as_str();
-    let all = || SCENARIOS.iter().chain([&shifting::SCENARIO, &nile_terasort_simulation::SCENARIO]);
+    let kernels = [&machines::SCENARIO, &shifting::SCENARIO, &nile_terasort_simulation::SCENARIO];
+    let all = || SCENARIOS.iter().chain(kernels);
     all().find(|scenario| scenario.name == name).ok_or_else(|| {
         let names: Vec<&str> = all().map(|scenario| scenario.name).collect();
         Failure::request(format!("no simulation `{name}`; {}", suggestion(name, names)))

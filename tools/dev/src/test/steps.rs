@@ -210,6 +210,11 @@ pub const STEPS: &[Step] = &[
         "./nile sim domains --runs 10000",
     ),
     waits(
+        "sim-machines",
+        "kernels in domains whose supervisor dies at any step, and who panic and hang, 40 seeds",
+        "./nile sim machines --runs 40",
+    ),
+    waits(
         "sim-roles",
         "roles that follow a day's work, beside static ones and a clairvoyant",
         "./nile sim roles",
