@@ -43,6 +43,8 @@ struct Conduct {
     loses_words: bool,
     /// Domains go on with memory that they have given back (I2).
     keeps_given_memory: bool,
+    /// Domains go on with memory that they have shared, and said that they do not (I2).
+    keeps_shared_memory: bool,
     /// Cores that are parked run on (I3).
     never_parks: bool,
     /// Cores start for whoever says so; domains start others' (I3).
@@ -72,6 +74,7 @@ struct Seen {
     lent: u64,
     taken: u64,
     supervisors: u64,
+    shared: u64,
 }
 
 /// One run.
@@ -89,6 +92,7 @@ fn simulate(seed: u64, cores: u16, conduct: Conduct) -> Outcome {
         figure("cores lent", seen.lent),
         figure("cores taken by priority", seen.taken),
         figure("supervisors", seen.supervisors),
+        figure("times memory was shared", seen.shared),
     ];
     Outcome { trace_hash: trace.hash(), broken, figures }
 }

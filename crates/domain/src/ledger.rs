@@ -9,6 +9,7 @@ use crate::domain::{Domain, DomainId, Lifecycle, Row};
 use crate::extent::Extent;
 use crate::name::Name;
 use crate::refused::Thing;
+use crate::share;
 use crate::words::{DOMAINS, Holding, Look, Party, Phase, Sizes, Words};
 
 /// Who owns which core, unit of memory and device of a machine. Each has one owner at any moment.
@@ -18,15 +19,18 @@ pub struct Ledger<W> {
     sizes: Sizes,
 }
 
-/// Whether a domain has something, or has yet to give it back, as the ledger in these words says,
-/// which somebody else changes meanwhile: what a domain's guard asks.
+/// Whether a domain has something, shares it, or has yet to give it back, as the ledger in these
+/// words says, which somebody else changes meanwhile: what a domain's guard asks.
 pub fn has(words: &impl Look, domain: DomainId, thing: Thing) -> bool {
     let Some(sizes) = Sizes::read(words).filter(|it| it.are(thing)) else { return false };
-    let holding = Holding::from_word(words.load(sizes.place(thing)));
-    holding.is_some_and(|it| {
-        let is_out = matches!(it.phase, Phase::Free | Phase::Dirty);
-        it.is_of(domain.slot) && it.generation == domain.generation && !is_out
-    })
+    let Some(holding) = Holding::from_word(words.load(sizes.place(thing))) else { return false };
+    if let Thing::Unit(unit) = thing
+        && holding.owner == Party::Supervisor
+    {
+        return holding.phase == Phase::Held && share::shows(words, sizes, domain.slot, unit);
+    }
+    let is_out = matches!(holding.phase, Phase::Free | Phase::Dirty);
+    holding.is_of(domain.slot) && holding.generation == domain.generation && !is_out
 }
 
 /// A word of the ledger says what none of its words says.
@@ -76,7 +80,7 @@ impl<W: Words> Ledger<W> {
                 return Err(Damaged { at });
             }
         }
-        Ok(ledger)
+        ledger.damaged_share().map_or(Ok(ledger), |at| Err(Damaged { at }))
     }
 
     /// What the machine has.

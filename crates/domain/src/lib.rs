@@ -4,6 +4,7 @@
 //! * [`Ledger`]: who owns which core, unit of memory and device. Its truth stands in [`Words`] that
 //!   outlive the supervisor's code; each hand-over is one store.
 //! * [`Domain`]: the ledger's row of a domain, with its [`Lifecycle`] and [`Limits`].
+//! * [`Share`]: memory that domains share, and which of them do.
 //! * [`Account`]: the time for which a domain had what it had.
 //! * [`plan`]: what a command would take, and from whom: the transaction's first half, which
 //!   changes nothing (`--dry-run` ends there).
@@ -32,6 +33,7 @@ mod message;
 mod name;
 mod plan;
 mod refused;
+mod share;
 mod supervisor;
 mod words;
 
@@ -47,6 +49,7 @@ pub use message::Message;
 pub use name::{MOST_NAME, Name};
 pub use plan::{Plan, Source, plan};
 pub use refused::{Refused, Thing};
+pub use share::{MOST_SHARED, SHARES, Share};
 pub use supervisor::{Action, Deadlines, Happened, Outcome, RequestId, Supervisor};
 pub use words::{DOMAINS, Holding, Look, Party, Phase, Sizes, Words};
 

@@ -79,6 +79,26 @@ pub enum Refused {
     Itself,
     /// The domain has no cores from others.
     NothingLent(Name),
+    /// Something of this name is shared already, with so many units.
+    Shared {
+        /// What it is called.
+        name: Name,
+        /// How many units it has.
+        units: u32,
+    },
+    /// So many units are too few or too many to be shared.
+    ShareSize(u32),
+    /// Nothing is shared under this name.
+    NoShare(Name),
+    /// There are as many shares as there can be.
+    Shares,
+    /// No so many units of memory that follow each other are free.
+    Row {
+        /// How many are wanted.
+        wanted: u32,
+        /// How many are.
+        free: u32,
+    },
     /// The domain did not do its part in time.
     TimedOut,
     /// The domain keeps a core, or so many units of memory are in use.
@@ -140,6 +160,29 @@ impl fmt::Display for Refused {
             }
             Refused::Itself => f.write_str("a domain lends to another one, not to itself"),
             Refused::NothingLent(name) => write!(f, "{name} has no cores from others"),
+            Refused::Shared { name, units } => write!(
+                f,
+                "{name} is there already and has {} MiB; say that, or take another name",
+                units * 2
+            ),
+            Refused::ShareSize(units) => write!(
+                f,
+                "{} MiB are no size of shared memory: it has 2 to {} MiB",
+                units * 2,
+                crate::share::MOST_SHARED * 2
+            ),
+            Refused::NoShare(name) => write!(f, "nothing is shared as {name}"),
+            Refused::Shares => write!(
+                f,
+                "there are {} pieces of shared memory, and no more can be; drop one",
+                crate::share::SHARES
+            ),
+            Refused::Row { wanted, free } => write!(
+                f,
+                "{} MiB in a row are wanted, and {} MiB are free so; ask for less",
+                wanted * 2,
+                free * 2
+            ),
             Refused::TimedOut => f.write_str("the domain did not do its part in time; try --force"),
             Refused::Kept(Thing::Core(core)) => {
                 write!(f, "the domain keeps core {core}; try --force")

@@ -5,11 +5,13 @@
 //! * `begin`: a command's stores and first messages.
 //! * `steps`: what follows, as domains and hardware answer, and how it is undone.
 //! * `reclaim`: what a domain leaves behind.
+//! * `sharing`: memory that domains share.
 //! * `recover`: a supervisor on the words of an earlier one.
 
 mod begin;
 mod reclaim;
 mod recover;
+mod sharing;
 mod steps;
 
 use alloc::collections::VecDeque;

@@ -4,6 +4,7 @@ mod accounts;
 mod cells;
 mod commands;
 mod model;
+mod shares;
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -52,7 +52,7 @@ pub struct Sizes {
 }
 
 /// "NileDom" and the version of what follows.
-const MAGIC: u64 = 0x4e69_6c65_446f_6d02;
+const MAGIC: u64 = 0x4e69_6c65_446f_6d03;
 
 /// Words before the rows: the magic number, and the sizes.
 const HEAD: usize = 2;
@@ -60,7 +60,7 @@ const HEAD: usize = 2;
 impl Sizes {
     /// How many words a ledger of this machine takes.
     pub fn words(&self) -> usize {
-        self.device(self.devices)
+        self.share(crate::share::SHARES)
     }
 
     pub(crate) fn write(&self, words: &mut impl Words) {
@@ -95,7 +95,7 @@ impl Sizes {
     }
 
     /// Where the word of a thing is.
-    pub(crate) fn place(&self, thing: Thing) -> usize {
+    pub fn place(&self, thing: Thing) -> usize {
         match thing {
             Thing::Core(core) => self.core(core),
             Thing::Unit(unit) => self.unit(unit),
@@ -123,6 +123,11 @@ impl Sizes {
 
     pub(crate) fn device(&self, device: u16) -> usize {
         self.unit(self.units) + usize::from(device)
+    }
+
+    /// Where the row of a share begins.
+    pub(crate) fn share(&self, row: usize) -> usize {
+        self.device(self.devices) + row * crate::share::ROW
     }
 }
 

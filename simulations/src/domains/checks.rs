@@ -80,7 +80,7 @@ impl Checks {
         let holdings: Vec<(Thing, Holding)> =
             ledger.things().map(|thing| (thing, ledger.holding(thing))).collect();
         self.rows(ledger)?;
-        memory(&holdings, hardware, guests)?;
+        memory(ledger, &holdings, hardware, guests)?;
         for (core, space) in hardware.cores.iter().enumerate() {
             let holding = ledger.holding(Thing::Core(core as u16));
             let is_its = |id: &DomainId| is_of(&holding, *id) && holding.phase != Phase::Dirty;
@@ -156,6 +156,7 @@ fn is_of(holding: &Holding, id: DomainId) -> bool {
 
 /// I2 and I5.
 fn memory(
+    ledger: &Ledger<SimWords>,
     holdings: &[(Thing, Holding)],
     hardware: &SimHardware,
     guests: &BTreeMap<DomainId, Guest>,
@@ -170,17 +171,28 @@ fn memory(
     }
     for (thing, holding) in holdings {
         let Thing::Unit(unit) = thing else { continue };
+        let shares = sharers(guests, hardware, *unit);
+        if let Some(id) = shares.iter().find(|id| !nile_domain::has(ledger.words(), **id, *thing)) {
+            return Err(format!("I2: unit {unit} is shared by {id}, and {holding:?}"));
+        }
         let user = users.get(unit);
         if let Some(user) = user.filter(|it| !is_of(holding, **it) || !holding.is_had()) {
             return Err(format!("I2: unit {unit} is used by {user}, and {holding:?}"));
         }
         let Some(writer) = hardware.units[*unit as usize] else { continue };
-        let may_read = holding.phase == Phase::Free || !is_of(holding, writer);
+        let is_shared = holding.owner == Party::Supervisor;
+        let may_read = holding.phase == Phase::Free || !is_shared && !is_of(holding, writer);
         if may_read {
             return Err(format!("I5: unit {unit} has what {writer} wrote, and {holding:?}"));
         }
     }
     Ok(())
+}
+
+/// Who uses a unit that is shared.
+fn sharers(guests: &BTreeMap<DomainId, Guest>, hardware: &SimHardware, unit: u32) -> Vec<DomainId> {
+    let uses = |it: &&Guest| it.shared.contains(&unit) && hardware.runs(it.id);
+    guests.values().filter(uses).map(|it| it.id).collect()
 }
 
 /// I7.

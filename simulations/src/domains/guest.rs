@@ -43,6 +43,8 @@ pub struct Guest {
     pub end: Managing,
     /// The memory that it thinks it has.
     pub units: BTreeSet<u32>,
+    /// What it shares with others.
+    pub shared: BTreeSet<u32>,
     /// Cores that it has asked to leave.
     pub leaving: BTreeSet<u16>,
     /// Cores that have to start before it runs.
@@ -58,6 +60,7 @@ impl Guest {
             manner,
             end: Managing::new(cores.iter().copied()),
             units: units.iter().flat_map(|extent| extent.units()).collect(),
+            shared: BTreeSet::new(),
             leaving: BTreeSet::new(),
             waits_for: cores.iter().copied().collect(),
             lives: true,

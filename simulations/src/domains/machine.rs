@@ -1,12 +1,14 @@
 //! The machine in virtual time: supervisor, domains, hardware and the lines between them.
 
+mod sharing;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nile_abi::Instant;
 use nile_domain::{
     Act, Action, Command, Deadlines, DomainId, Extent, Happened, Ledger, Lifecycle, Look, Message,
-    Phase, Sizes, Source, Supervisor,
+    Phase, Sizes, Source, Supervisor, Thing,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -214,7 +216,8 @@ impl Machine<'_> {
         let ledger = self.ledger();
         for guest in self.guests.values() {
             if self.hardware.runs(guest.id) {
-                self.hardware.work(&ledger, guest.id, guest.units.iter().copied());
+                let units = guest.units.union(&guest.shared).copied();
+                self.hardware.work(&ledger, guest.id, units);
             }
         }
     }
@@ -266,6 +269,9 @@ impl Machine<'_> {
                 let command = users::draw(&mut self.random, sizes.cores, sizes.units);
                 let after = span(&mut self.random, Duration::from_millis(12));
                 self.at(after, Event::User);
+                if below(&mut self.random, 8) == 0 {
+                    return self.share();
+                }
                 return self.command(&command);
             }
             Event::Blow => return self.befall(),
@@ -507,11 +513,11 @@ impl Machine<'_> {
             return;
         };
         let its = ledger.cores_with(|it| it.is_own(domain.id.slot));
-        let base = Sizes::row(nile_domain::DOMAINS as u8 + 1);
+        let place = |core| ledger.sizes().place(Thing::Core(core));
         let Some(one) = its.first() else { return };
-        let word = self.words.load(base + usize::from(*one));
+        let word = self.words.load(place(*one));
         for core in ledger.cores_with(|it| it.phase == Phase::Free) {
-            self.words.store(base + usize::from(core), word);
+            self.words.store(place(core), word);
         }
     }
 
@@ -571,8 +577,7 @@ impl Machine<'_> {
         let ledger = self.ledger();
         let held = ledger.extents_with(|it| it.is_had());
         if let Some(extent) = held.last() {
-            let base = ledger.sizes().words() - usize::from(DEVICES) - UNITS as usize;
-            self.words.store(base + extent.start as usize, 0);
+            self.words.store(ledger.sizes().place(Thing::Unit(extent.start)), 0);
         }
     }
 }

@@ -20,9 +20,10 @@ fn runs_hold() {
 #[test]
 fn what_is_done_wrong_is_found() {
     let right = Conduct::default();
-    let controls: [(Conduct, &[&str]); 10] = [
+    let controls: [(Conduct, &[&str]); 11] = [
         (Conduct { loses_words: true, ..right }, &["I1", "I2", "I5", "I8"]),
         (Conduct { keeps_given_memory: true, ..right }, &["I2"]),
+        (Conduct { keeps_shared_memory: true, ..right }, &["I2", "I5"]),
         (Conduct { never_parks: true, ..right }, &["I2", "I3"]),
         (Conduct { starts_anything: true, ..right }, &["I2", "I3"]),
         (Conduct { forgets_generations: true, ..right }, &["I4"]),

@@ -47,3 +47,9 @@ pub fn draw(random: &mut ChaCha8Rng, cores: u16, units: u32) -> Command {
         _ => Command::Recall { from: name(random) },
     }
 }
+
+/// What users call memory that domains share.
+pub fn share(random: &mut ChaCha8Rng) -> Name {
+    let name = ["ranks", "table", "ring"][below(random, 3) as usize];
+    name.parse().expect("it is a name")
+}

@@ -75,6 +75,7 @@ impl<W: Words> Supervisor<W> {
             return;
         }
         self.scrub(self.ledger.extents_with(is_used));
+        self.leave_shares(slot);
         if !self.ledger.mentions(slot) {
             self.ledger.clear(domain.id);
             self.actions.push_back(Action::Forget(domain.id));
@@ -85,9 +86,12 @@ impl<W: Words> Supervisor<W> {
     /// Memory is zero, or a device is reset: anybody may have it.
     pub(super) fn cleaned(&mut self, thing: Thing) {
         let holding = self.ledger.holding(thing);
-        let Party::Domain(owner) = holding.owner else { return };
-        let can_go_back =
-            matches!(self.works.get(&owner), Some(Work { task: Task::Resize(_), .. }));
+        let can_go_back = match holding.owner {
+            Party::Domain(owner) => {
+                matches!(self.works.get(&owner), Some(Work { task: Task::Resize(_), .. }))
+            }
+            Party::Pool | Party::Supervisor => false,
+        };
         if holding.phase == Phase::Dirty && !can_go_back {
             self.ledger.hand(thing, None, Party::Pool);
         }

@@ -60,6 +60,7 @@ impl<W: Words> Supervisor<W> {
         }
         let dirty = it.ledger.extents_with(|it| it.phase == Phase::Dirty);
         it.scrub(dirty);
+        it.give_shares_back();
         for (device, holding) in it.ledger.devices().collect::<Vec<_>>() {
             if holding.phase == Phase::Dirty {
                 it.actions.push_back(Action::Reset(device));
