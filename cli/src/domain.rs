@@ -3,8 +3,8 @@
 //! * [`args`]: what can be said; [`ledger`]: the ledger's file; [`carry`]: what a command does on a
 //!   hosted machine; [`cores`], [`memory`] and [`disks`]: what a domain uses there; [`pc`]: what a
 //!   command does on a PC; `show`: what is said of domains; `attack`: what a guard is for;
-//!   [`elastic`]: cores that go to a domain and back by what it has to do; [`usage`]: what domains
-//!   have had and done.
+//!   [`sharing`]: memory that domains have at once; [`elastic`]: cores that go to a domain and back
+//!   by what it has to do; [`usage`]: what domains have had and done.
 
 pub mod args;
 pub mod attack;
@@ -15,6 +15,7 @@ mod elastic;
 pub mod ledger;
 pub mod memory;
 pub mod pc;
+mod sharing;
 mod show;
 mod usage;
 
@@ -82,6 +83,19 @@ pub fn run(options: &Domain) -> Result<(), Failure> {
             begin(options)?.carry_out(&Command::Recall { from: *name })?;
             let what = format!("recalled: what {name} had from others");
             said(options, &json!({ "recalled": name.as_str() }), &what)
+        }
+        DomainAction::Share { name, memory, with, options } => {
+            let shared = sharing::share(&options.which, *name, units(*memory)?, with)?;
+            let names = shared["domains"].as_array().into_iter().flatten();
+            let names: Vec<&str> = names.filter_map(|it| it.as_str()).collect();
+            said(options, &shared, &format!("shared: {name}, {memory}, by {}", names.join(", ")))
+        }
+        DomainAction::Unshare { name, from, options } => {
+            sharing::unshare(&options.which, *name, from)?;
+            let from: Vec<&str> = from.iter().map(Name::as_str).collect();
+            let whom = if from.is_empty() { "all".into() } else { from.join(", ") };
+            let document = json!({ "unshared": name.as_str(), "from": from });
+            said(options, &document, &format!("no longer shared: {name}, by {whom}"))
         }
         DomainAction::Destroy { name, force, options } => {
             let (folder, record) = carry::folder_with_supervisor(&options.which)?;

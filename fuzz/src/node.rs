@@ -16,7 +16,7 @@ use nile_stl::frame::{CallId, Header, MAX_DATA};
 use nile_stl::node::{
     Buffer, CoreState, DeviceLine, DrivenInterface, Frame, FromPackage, Grant, Line, MOST_HERTZ,
     Member, Memory, Node, NodeFuture, PackageLimits, PackageSource, Pool, PoolDisk, Region,
-    RegionUse, RunningPackage, Samples, TimerSource, TimerState, ToPackage,
+    RegionShare, RegionUse, RunningPackage, Samples, TimerSource, TimerState, ToPackage,
 };
 use nile_stl::{Host, LocalFuture, Place, Stl};
 
@@ -348,7 +348,7 @@ impl Node for TestNode {
         Vec::new()
     }
 
-    fn make_region(&self, _: String, _: u64) -> NodeFuture<()> {
+    fn make_region(&self, _: String, _: u64, _: Option<RegionShare>) -> NodeFuture<()> {
         ready(Err(Status::NoMemory))
     }
 

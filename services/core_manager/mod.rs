@@ -20,7 +20,7 @@ use nile_abi::{CoreId, KeepName, Role, RoleSet, Status};
 use nile_bosml::Bytes;
 use nile_interfaces::core_manager::{
     Answers, CoreEntry, CoreManagerKernel, CoreRole, CoreRoles, CoreStatistics, KeepEntry,
-    QueueDepth, RegionEntry,
+    QueueDepth, RegionEntry, SharedUnits,
 };
 use nile_stl::node::{CoreState, Line};
 use nile_stl::{CallError, CallResult, Start, Stl, service};
@@ -221,8 +221,13 @@ impl CoreManagerKernel for CoreManager {
         Ok(regions::all_of(&*self.stl.node()?))
     }
 
-    async fn make_region(&self, name: String, bytes: u64) -> CallResult<()> {
-        regions::make(&*self.stl.node()?, name, bytes).await
+    async fn make_region(
+        &self,
+        name: String,
+        bytes: u64,
+        shared: Option<SharedUnits>,
+    ) -> CallResult<()> {
+        regions::make(&*self.stl.node()?, name, bytes, shared).await
     }
 
     async fn drop_region(&self, name: String) -> CallResult<()> {

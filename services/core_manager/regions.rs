@@ -5,14 +5,15 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use nile_abi::{KeepName, Status};
-use nile_interfaces::core_manager::{RegionEntry, RegionUser};
-use nile_stl::node::{Node, RegionUse};
+use nile_interfaces::core_manager::{RegionEntry, RegionUser, SharedUnits};
+use nile_stl::node::{Node, RegionShare, RegionUse};
 use nile_stl::{CallError, CallResult};
 
 pub(super) fn all_of(node: &dyn Node) -> Vec<RegionEntry> {
-    let entry = |RegionUse { name, bytes, packages }| RegionEntry {
+    let entry = |RegionUse { name, bytes, is_shared, packages }| RegionEntry {
         name: name.as_region().unwrap_or_default().into(),
         bytes,
+        shared: is_shared,
         packages: packages
             .into_iter()
             .map(|(core, slot)| RegionUser { core: core.0, slot: slot.index() as u8 })
@@ -21,7 +22,12 @@ pub(super) fn all_of(node: &dyn Node) -> Vec<RegionEntry> {
     node.regions().into_iter().map(entry).collect()
 }
 
-pub(super) async fn make(node: &dyn Node, name: String, bytes: u64) -> CallResult<()> {
+pub(super) async fn make(
+    node: &dyn Node,
+    name: String,
+    bytes: u64,
+    shared: Option<SharedUnits>,
+) -> CallResult<()> {
     let failed = |status: Status| {
         let what = match status {
             Status::Exists => {
@@ -41,11 +47,15 @@ pub(super) async fn make(node: &dyn Node, name: String, bytes: u64) -> CallResul
                                  tell which"
                     .into()
             }
+            Status::Denied => {
+                "no supervisor has this node share that memory: `nile domain share` does".into()
+            }
             _ => String::from("it is not made"),
         };
         CallError::new(status, format!("{name}: {what}"))
     };
-    node.make_region(name.clone(), bytes).await.map_err(failed)
+    let share = shared.map(|SharedUnits { first: unit, place }| RegionShare { unit, place });
+    node.make_region(name.clone(), bytes, share).await.map_err(failed)
 }
 
 pub(super) async fn forget(node: &dyn Node, name: &str) -> CallResult<()> {

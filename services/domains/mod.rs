@@ -17,10 +17,10 @@ use core::time::Duration;
 
 use nile_abi::{Instant, Status};
 use nile_domain::{
-    Command, Create, Domain, DomainId, Holding, Ledger, Limits, Name, Phase, Refused, Resize,
+    Command, Create, Domain, DomainId, Holding, Ledger, Limits, Name, Phase, Refused, Resize, Share,
 };
 use nile_interfaces::domains::{
-    DomainChange, DomainEntry, DomainWanted, DomainsKernel, DomainsOfMachine,
+    DomainChange, DomainEntry, DomainWanted, DomainsKernel, DomainsOfMachine, SharedEntry,
 };
 use nile_stl::{CallError, CallResult, Start, Stl, service};
 use nile_sync::{Notify, first, yield_now};
@@ -142,6 +142,7 @@ impl DomainsKernel for DomainService {
                 free_cores: ledger.cores_with(|it| it.phase == Phase::Free),
                 free_units: ledger.units_with(|it| it.phase == Phase::Free),
                 free_disks: disks(ledger, |it| it.phase == Phase::Free),
+                shared: ledger.shares().map(shared).collect(),
             })
         })
     }
@@ -200,6 +201,21 @@ impl DomainsKernel for DomainService {
         self.entry_of(name)
     }
 
+    fn share(&self, name: String, units: u32, domains: Vec<String>) -> CallResult<SharedEntry> {
+        let (name, domains) = (name_of(&name)?, names_of(&domains)?);
+        self.with(|running| {
+            running.supervisor.share(name, units, &domains).map(shared).map_err(refused)
+        })
+    }
+
+    fn unshare(&self, name: String, domains: Vec<String>) -> CallResult<()> {
+        let (name, domains) = (name_of(&name)?, names_of(&domains)?);
+        self.with(|running| running.supervisor.unshare(name, &domains).map_err(refused))?;
+        // What nobody has is to be zeroed.
+        self.shared.begun.notify();
+        Ok(())
+    }
+
     async fn destroy(&self, name: String, force: bool) -> CallResult<()> {
         let name = name_of(&name)?;
         self.carry_out(&Command::Destroy { name, force }).await
@@ -225,6 +241,19 @@ fn disks(ledger: &Ledger<LedgerWords>, holds: impl Fn(&Holding) -> bool) -> Vec<
 
 fn name_of(text: &str) -> CallResult<Name> {
     text.parse().map_err(refused)
+}
+
+fn names_of(all: &[String]) -> CallResult<Vec<Name>> {
+    all.iter().map(|text| name_of(text)).collect()
+}
+
+fn shared(share: Share) -> SharedEntry {
+    SharedEntry {
+        name: share.name.to_string(),
+        first: share.extent.start,
+        units: share.extent.count,
+        places: share.users().collect(),
+    }
 }
 
 fn refused(why: Refused) -> CallError {

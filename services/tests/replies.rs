@@ -11,7 +11,7 @@ use nile_services::ALL;
 const PAGES: [&str; 4] = ["skip", "after", "from", "at"];
 
 /// Replies with lists that are no pages, and why they fit.
-const BOUNDED: [(&str, &str); 46] = [
+const BOUNDED: [(&str, &str); 47] = [
     ("bulk.counters", "what is counted is fixed"),
     ("composer.publish", "a composition has 64 parts at most"),
     ("core_manager.answers", "96 spans at most"),
@@ -25,6 +25,7 @@ const BOUNDED: [(&str, &str); 46] = [
     ("domains.list", "a machine has at most 62 domains, and 256 cores among them"),
     ("domains.plan", "a node has at most 256 cores"),
     ("domains.resize", "a node has at most 256 cores"),
+    ("domains.share", "a machine has at most 62 domains"),
     ("gossip.namesakes", "the one that was heard last, if any"),
     ("graph.highest", "501 vertices at most"),
     ("graph.top", "500 vertices at most"),

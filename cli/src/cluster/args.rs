@@ -467,6 +467,13 @@ pub enum Said {
 }
 
 impl Said {
+    /// Whether it is one core, and not a whole node.
+    pub fn is_core(self) -> bool {
+        match self {
+            Said::Place(Place { core, .. }) | Said::Domain(_, core) => core.is_some(),
+        }
+    }
+
     /// The place that is meant. Which node a domain is, its cluster knows.
     pub fn on(self, which: &Which) -> Result<Place, Failure> {
         match self {

@@ -15,6 +15,7 @@ use super::args::Kind;
 use super::folder::{Disk, Folder, KEY, Node, Record};
 use super::{identity, keepers, pin, process};
 use crate::disk::{self, Bus, Connected};
+use crate::domain::ledger;
 use crate::failure::Failure;
 use crate::size::Bytes;
 use crate::{boot, config, needs, packages};
@@ -186,6 +187,9 @@ pub fn prepare(
                 disk::hosted(&mut command, disk);
             }
             command.arg("--files").arg(folder.file(&files(node.node())));
+            if node.domain.is_some() {
+                command.arg("--shared-memory").arg(ledger::shared(folder));
+            }
             if record.has_passing_disks() {
                 disk::passing(&mut command);
             }

@@ -10,7 +10,7 @@ use nile_interfaces::packages::{PackageState, PackagesClient};
 use nile_stl::CallError;
 use serde_json::{Value, json};
 
-use super::args::{Place, Query};
+use super::args::{Place, Query, Said, Which};
 use super::session::Session;
 use crate::data::service;
 use crate::data::stores::{Stores, is_silent};
@@ -42,13 +42,13 @@ pub fn run(options: &Package) -> Result<(), Failure> {
         PackageAction::Replace { package, file, query } => {
             let file = file_of(file)?;
             let mut cores = Cores::open(query)?;
-            let (core, name) = cores.named(package)?;
+            let (core, name) = cores.named(&query.which, package)?;
             cores.replace((core, &name), &file, query)?;
             say(query, core, "is replaced on")
         }
         PackageAction::Stop { package, query } => {
             let mut cores = Cores::open(query)?;
-            let (core, name) = cores.named(package)?;
+            let (core, name) = cores.named(&query.which, package)?;
             cores.ask(core, async |it| it.stop(&name).await)?;
             say(query, core, "is stopped on")
         }
@@ -134,15 +134,15 @@ impl Cores {
     }
 
     /// The core of the package that is meant, and its name: by that, by its core, or by both.
-    pub fn named(&mut self, package: &str) -> Result<(Target, String), Failure> {
+    pub fn named(&mut self, which: &Which, package: &str) -> Result<(Target, String), Failure> {
         let (place, name) = match package.split_once('/') {
             Some((place, name)) => (place, Some(name)),
             None => (package, None),
         };
-        if let Ok(place) = place.parse::<Place>()
-            && place.core.is_some()
+        if let Ok(said) = place.parse::<Said>()
+            && said.is_core()
         {
-            let core = self.core(place)?;
+            let core = self.core(said.on(which)?)?;
             return match name {
                 Some(name) => Ok((core, name.into())),
                 None => self.only_one(core).map(|name| (core, name)),

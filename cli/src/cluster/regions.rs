@@ -67,7 +67,8 @@ pub fn run(options: &Regions) -> Result<(), Failure> {
     match &options.action {
         RegionAction::Make { name, size, on } => {
             let bytes = size.0;
-            let make = async |it: CoreManagerClient| it.make_region(name.clone(), bytes).await;
+            let make =
+                async |it: CoreManagerClient| it.make_region(name.clone(), bytes, None).await;
             let (nodes, asked) = on.each(make)?;
             say(on, name, &nodes, "is there")?;
             asked
@@ -185,6 +186,7 @@ fn document(found: &Found) -> Value {
         "region": region.name,
         "node": node.to_string(),
         "bytes": region.bytes,
+        "shared": region.shared,
         "packages": found.cores(),
     })
 }

@@ -8,7 +8,7 @@ use nile_interfaces::core_manager::CoreManagerClient;
 use nile_interfaces::packages::PackageState;
 use serde_json::{Value, json};
 
-use super::args::{Query, Said};
+use super::args::{Query, Said, Which};
 use super::packages::{Cores, file_of, is_name};
 use crate::args::seconds;
 use crate::data::service;
@@ -72,14 +72,14 @@ pub fn run(options: &Servers) -> Result<(), Failure> {
         Some(ServersAction::Replace { server, file, query }) => {
             let file = file_of(file)?;
             let mut cores = Cores::open(query)?;
-            let (core, state) = named(&mut cores, server)?;
+            let (core, state) = named(&mut cores, &query.which, server)?;
             cores.replace((core, &state.name), &file, query)?;
             say(query, core, &state.name, "is replaced")
         }
         Some(ServersAction::Move { server, to, share, patience, query }) => {
             let to = to.on(&query.which)?;
             let mut cores = Cores::open(query)?;
-            let (core, state) = named(&mut cores, server)?;
+            let (core, state) = named(&mut cores, &query.which, server)?;
             let target = cores.core(to)?;
             if target.node != core.node {
                 return Err(Failure::request(format!(
@@ -106,8 +106,12 @@ pub fn names_own(options: &Servers) -> bool {
 }
 
 /// The server that is meant. Refused for a package that serves no network.
-fn named(cores: &mut Cores, server: &str) -> Result<(Target, PackageState), Failure> {
-    let (core, name) = cores.named(server)?;
+fn named(
+    cores: &mut Cores,
+    which: &Which,
+    server: &str,
+) -> Result<(Target, PackageState), Failure> {
+    let (core, name) = cores.named(which, server)?;
     let states = cores.ask(core, async |it| it.list().await)?;
     let state = states.into_iter().find(|it| it.name == name && it.uses_frames);
     let place = core.place();
@@ -172,7 +176,7 @@ fn text(servers: &[(Target, PackageState)]) -> String {
 /// Ends a server's incarnation.
 fn restart(server: &str, query: &Query) -> Result<(), Failure> {
     let mut cores = Cores::open(query)?;
-    let (core, PackageState { name, number, .. }) = named(&mut cores, server)?;
+    let (core, PackageState { name, number, .. }) = named(&mut cores, &query.which, server)?;
     let session = cores.session();
     let managers = service::find::<CoreManagerClient>(session)?.unwrap_or_default();
     let none = || Failure::failed(format!("{}: its management core does not answer", core.node));

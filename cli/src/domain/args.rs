@@ -105,6 +105,31 @@ pub enum DomainAction {
         #[command(flatten)]
         options: Options,
     },
+    /// Have domains that run share memory: packages whose manifest says `uses region NAME` find it.
+    /// Some may share it already; then these do, too.
+    Share {
+        /// What it is called.
+        name: Name,
+        /// How much, in whole 2M and at most 256M: it is free memory of the machine.
+        #[arg(long, value_name = "SIZE")]
+        memory: Bytes,
+        /// Which domains, as web,batch.
+        #[arg(long, value_name = "NAMES", value_delimiter = ',', required = true)]
+        with: Vec<Name>,
+        #[command(flatten)]
+        options: Options,
+    },
+    /// Have domains share memory no more, which no package of theirs may have. It is free, and
+    /// zero, when none does.
+    Unshare {
+        /// What it is called.
+        name: Name,
+        /// These domains; without it, all.
+        #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+        from: Vec<Name>,
+        #[command(flatten)]
+        options: Options,
+    },
     /// End a domain and take back all that it has.
     Destroy {
         /// Which.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use nile_abi::{Instant as Moment, NodeId};
 use nile_domain::{
     Action, Command, DOMAINS, Deadlines, DomainId, Extent, Happened, Holding, Ledger, Lifecycle,
-    Limits, Message, Outcome, Party, Plan, Refused, Supervisor, Thing, UNIT,
+    Limits, Message, Name, Outcome, Party, Plan, Refused, Share, Supervisor, Thing, UNIT,
 };
 
 use super::ledger::{self, FileWords};
@@ -136,6 +136,24 @@ impl Carrier {
         }
     }
 
+    /// Has domains share memory.
+    pub fn share(&mut self, name: Name, units: u32, with: &[Name]) -> Result<Share, Failure> {
+        let share = self.supervisor.share(name, units, with).map_err(|why| refused(&why))?;
+        ledger::check(&self.folder, self.supervisor.ledger())?;
+        Ok(share)
+    }
+
+    /// These domains, or all, share it no more.
+    pub fn unshare(&mut self, name: Name, from: &[Name]) -> Result<(), Failure> {
+        self.supervisor.unshare(name, from).map_err(|why| refused(&why))?;
+        self.act()
+    }
+
+    /// Whether the processes of a domain are there.
+    pub fn runs(&self, node: &Node) -> bool {
+        !process::of(self.folder.path(), &node.name()).is_empty()
+    }
+
     /// Does all that the supervisor says.
     fn act(&mut self) -> Result<(), Failure> {
         while let Some(action) = self.supervisor.take_action() {
@@ -197,8 +215,11 @@ impl Carrier {
                     }
                     Some(Happened::Parked(core))
                 }
-                // Linux gives no process what another had.
-                Action::Scrub(extent) => Some(Happened::Scrubbed(extent)),
+                // Linux gives no process what another had, but for what they shared.
+                Action::Scrub(extent) => {
+                    ledger::zero_shared(&self.folder, extent)?;
+                    Some(Happened::Scrubbed(extent))
+                }
                 Action::Reset(device) => Some(Happened::Reset(device)),
                 Action::Forget(id) => {
                     self.tell_end(id);

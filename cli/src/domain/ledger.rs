@@ -3,9 +3,10 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use nile_domain::{Ledger, Look, Sizes, UNIT, Words};
+use nile_domain::{Extent, Ledger, Look, Sizes, UNIT, Words};
+use rustix::fs::FallocateFlags;
 
 use crate::advice;
 use crate::cluster::args::OF_SUPERVISOR;
@@ -14,6 +15,10 @@ use crate::failure::Failure;
 
 /// What the file is called.
 const FILE: &str = "ledger";
+
+/// What the file of memory is called that domains can share: of as many bytes as the machine has,
+/// of which those take room that domains have written.
+const SHARED: &str = "shared";
 
 /// The words of a ledger in a file. Each store is one write of eight bytes.
 pub struct FileWords {
@@ -51,7 +56,32 @@ pub fn found(folder: &Folder, shared: &Shared) -> Result<(), Failure> {
     let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&path);
     let file = file.map_err(|error| cannot(&path, &error))?;
     let words = FileWords { file, words: vec![0; sizes.words()], failed: None };
+    make_shared(folder, u64::from(sizes.units) * UNIT)?;
     file_of(&path, Ledger::found(words, sizes, &[0], units(OF_SUPERVISOR.0)))
+}
+
+/// Where memory is that domains share.
+pub fn shared(folder: &Folder) -> PathBuf {
+    folder.file(SHARED)
+}
+
+fn make_shared(folder: &Folder, bytes: u64) -> Result<(), Failure> {
+    let path = shared(folder);
+    let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&path);
+    file.and_then(|file| file.set_len(bytes)).map_err(|error| cannot(&path, &error))
+}
+
+/// Fills memory that domains have shared with zeros, and gives its room back.
+pub fn zero_shared(folder: &Folder, extent: Extent) -> Result<(), Failure> {
+    let path = shared(folder);
+    let zero = || {
+        let file = OpenOptions::new().write(true).open(&path)?;
+        let (start, bytes) = (u64::from(extent.start) * UNIT, u64::from(extent.count) * UNIT);
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        rustix::io::retry_on_intr(|| rustix::fs::fallocate(&file, flags, start, bytes))?;
+        Ok(())
+    };
+    zero().map_err(|error: io::Error| cannot(&path, &error))
 }
 
 /// The last word may never have been stored: the file gets its whole length.

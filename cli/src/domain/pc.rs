@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 use nile_abi::{NodeId, Status};
 use nile_domain::{Account, Create, Limits, Name, UNIT};
 use nile_interfaces::domains::{
-    DomainChange, DomainEntry, DomainWanted, DomainsClient, DomainsOfMachine,
+    DomainChange, DomainEntry, DomainWanted, DomainsClient, DomainsOfMachine, SharedEntry,
 };
 use nile_stl::{CallError, CallResult, Client};
 
 use super::args::{Change, MemoryChange};
 use super::carry::{self, START, node_of_place};
+use super::sharing::Shared;
 use super::show::{self, Seen};
 use super::usage::Charged;
 use crate::cluster::args::Kind;
@@ -60,7 +61,7 @@ fn ask<T>(
 }
 
 /// The right to change the cluster, and what it consists of.
-fn claim(folder: &Folder) -> Result<(Claim, Record), Failure> {
+pub fn claim(folder: &Folder) -> Result<(Claim, Record), Failure> {
     let gone = || Failure::request("the cluster has just gone");
     let claim = folder.claim()?.ok_or_else(gone)?;
     Ok((claim, folder.record()?))
@@ -244,6 +245,29 @@ pub fn destroy(folder: &Folder, name: Name, force: bool) -> Result<(), Failure> 
     forget(folder, &mut record, node?)
 }
 
+/// Has domains share memory.
+pub fn share(
+    folder: &Folder,
+    record: &Record,
+    name: Name,
+    units: u32,
+    with: &[Name],
+) -> Result<SharedEntry, Failure> {
+    let (name, with) = (name.to_string(), with.iter().map(Name::to_string).collect());
+    ask(folder, record, async |domains| domains.share(name, units, with).await)
+}
+
+/// These domains, or all, share it no more.
+pub fn unshare(folder: &Folder, record: &Record, name: Name, from: &[Name]) -> Result<(), Failure> {
+    let (name, from) = (name.to_string(), from.iter().map(Name::to_string).collect());
+    ask(folder, record, async |domains| domains.unshare(name, from).await)
+}
+
+/// What domains share.
+pub fn shared(folder: &Folder, record: &Record) -> Result<Vec<SharedEntry>, Failure> {
+    Ok(ask(folder, record, async |domains| domains.list().await)?.shared)
+}
+
 /// A node is none of the cluster's any more.
 fn forget(folder: &Folder, record: &mut Record, node: u32) -> Result<(), Failure> {
     carry::tell_end(folder, record, node);
@@ -296,7 +320,8 @@ pub fn list(folder: &Folder, record: &Record, as_json: bool) -> Result<(), Failu
         memory: show::memory(machine.free_units),
         disks: disks.cloned().collect(),
     };
-    show::print_all(&seen, &free, as_json)
+    let shared: Vec<Shared> = machine.shared.into_iter().map(Shared::from).collect();
+    show::print_all(record, &seen, &shared, &free, as_json)
 }
 
 /// The domains of the ledger, and those that have ended by themselves.

@@ -7,6 +7,7 @@ use nile_interfaces::domains::DomainEntry;
 use serde_json::{Value, json};
 
 use super::carry::{last_line, node_of_place, part};
+use super::sharing::Shared;
 use crate::cluster::folder::{self, Folder, Node, Record};
 use crate::cluster::{node, process};
 use crate::failure::Failure;
@@ -232,7 +233,9 @@ pub fn list<W: Words>(
         domains.iter().map(|domain| Seen::of(folder, record, ledger, domain)).collect();
     let cores = ledger.cores_with(|it| it.phase == Phase::Free);
     let memory = memory(ledger.units_with(|it| it.phase == Phase::Free));
-    print_all(&domains, &Free { cores, memory, disks: Vec::new() }, as_json)
+    let shared: Vec<Shared> = ledger.shares().map(Shared::from).collect();
+    let free = Free { cores, memory, disks: Vec::new() };
+    print_all(record, &domains, &shared, &free, as_json)
 }
 
 /// What nobody has: cores, memory, and the files of disks of a PC with the bytes of each.
@@ -243,7 +246,13 @@ pub struct Free {
 }
 
 /// The same of what was looked at already.
-pub fn print_all(domains: &[Seen], free: &Free, as_json: bool) -> Result<(), Failure> {
+pub fn print_all(
+    record: &Record,
+    domains: &[Seen],
+    shared: &[Shared],
+    free: &Free,
+    as_json: bool,
+) -> Result<(), Failure> {
     let Free { cores, memory, disks } = free;
     if as_json {
         let domains: Vec<Value> = domains.iter().map(Seen::document).collect();
@@ -251,12 +260,14 @@ pub fn print_all(domains: &[Seen], free: &Free, as_json: bool) -> Result<(), Fai
         if !disks.is_empty() {
             free["disks"] = disks.iter().map(disk).collect();
         }
-        let document = json!({ "domains": domains, "free": free });
+        let shared: Vec<Value> = shared.iter().map(|it| it.document(record)).collect();
+        let document = json!({ "domains": domains, "shared": shared, "free": free });
         return crate::print(&format!("{document}\n"));
     }
     let title = ["domain", "node", "state", "generation", "cores", "memory", "disks"];
     let mut rows = vec![title.map(String::from).to_vec()];
     rows.extend(domains.iter().map(Seen::row));
+    rows.extend(shared.iter().map(|it| it.row(record)));
     let cores = if cores.is_empty() { "-".into() } else { numbers(cores) };
     let none = || String::from("-");
     let (memory, disks) = (memory.to_string(), summed(disks));

@@ -1,9 +1,11 @@
 //! `nile domain`: what the guide in docs/domains.md does, word by word; what is refused; and
 //! domains and supervisors that are killed. Those with disks are in [`disks`], cores that go to
-//! whoever needs them in [`elastic`], and what domains have had in [`usage`].
+//! whoever needs them in [`elastic`], memory that they share in [`sharing`], and what domains have
+//! had in [`usage`].
 
 mod disks;
 mod elastic;
+mod sharing;
 mod usage;
 
 use std::fs;

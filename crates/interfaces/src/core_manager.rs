@@ -218,8 +218,19 @@ pub struct RegionEntry {
     pub name: String,
     /// Bytes.
     pub bytes: u64,
+    /// Whether other domains of its machine have it, too.
+    pub shared: bool,
     /// The packages that have it.
     pub packages: Vec<RegionUser>,
+}
+
+/// Memory that a domain shares with others: which, and what its supervisor calls the domain.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SharedUnits {
+    /// The first unit of 2 MiB, as the supervisor numbers them.
+    pub first: u32,
+    /// The domain's place, from 1.
+    pub place: u8,
 }
 
 /// A package that has a region.
@@ -330,9 +341,15 @@ pub trait CoreManager {
 
     /// Makes a region of so many bytes, whole pages of 4 KiB and at most 256 MiB, for packages
     /// whose manifests name it. One of this size may be there. It is zero, and stays until it is
-    /// dropped or the node ends.
+    /// dropped or the node ends. In a domain it may be memory that the supervisor has other domains
+    /// have, too: then it is as these left it, and this one may be there.
     #[stl_k(allow(operator, peer))]
-    async fn make_region(&self, name: String, bytes: u64) -> CallResult<()>;
+    async fn make_region(
+        &self,
+        name: String,
+        bytes: u64,
+        shared: Option<SharedUnits>,
+    ) -> CallResult<()>;
 
     /// Forgets a region, and frees its memory; not while a package has it.
     #[stl_k(allow(operator, peer))]

@@ -89,6 +89,21 @@ pub struct DomainsOfMachine {
     pub free_units: u32,
     /// Disks that nobody has.
     pub free_disks: Vec<u16>,
+    /// Memory that domains share.
+    pub shared: Vec<SharedEntry>,
+}
+
+/// Memory that domains share.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct SharedEntry {
+    /// What it is called.
+    pub name: String,
+    /// Its first unit of 2 MiB, of those that the machine has to give.
+    pub first: u32,
+    /// How many units.
+    pub units: u32,
+    /// The places of the domains that have it.
+    pub places: Vec<u8>,
 }
 
 /// The domains of this machine, on the node that supervises it. What cannot be is refused with the
@@ -118,6 +133,16 @@ pub trait Domains {
     /// they are to be forced, and memory that is not free. Waits until it is done.
     #[stl_k(reply = "domain", allow(operator, peer))]
     async fn resize(&self, name: String, change: DomainChange) -> CallResult<DomainEntry>;
+
+    /// Has domains that run share memory of the machine, besides those that do: so many units of
+    /// 2 MiB, zero at first. Each is to be told (`core_manager.make_region`).
+    #[stl_k(reply = "shared", allow(operator, peer))]
+    fn share(&self, name: String, units: u32, domains: Vec<String>) -> CallResult<SharedEntry>;
+
+    /// These domains, or all if none is said, have let go of shared memory: they were told to drop
+    /// its region. What nobody has is zeroed, and free.
+    #[stl_k(allow(operator, peer))]
+    fn unshare(&self, name: String, domains: Vec<String>) -> CallResult<()>;
 
     /// Ends a domain and waits until nothing of it is left. It is asked to end, and taken by force
     /// if it does not; with `force` it is not asked.

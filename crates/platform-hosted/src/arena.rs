@@ -23,6 +23,7 @@ use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 
 use crate::large::{self, Refused};
 use crate::layout::end;
+use crate::shared::SharedMemory;
 
 /// Where address 0 of the node's memory appears in its processes. Linux on 64-bit machines puts
 /// nothing of its own here.
@@ -38,6 +39,8 @@ pub(crate) struct Arena {
     all: Grant,
     /// What of it lies in a file of its own, from that file's start on.
     large: Option<(Grant, File)>,
+    /// Memory that is not the node's and that it can share with other domains.
+    shared: Option<SharedMemory>,
 }
 
 impl Arena {
@@ -72,7 +75,17 @@ impl Arena {
             // A Linux older than 4.17 takes FIXED_NOREPLACE for a hint.
             return Err(io::Error::from(Errno::EXIST));
         }
-        Ok(Arena { file, all, large: None })
+        Ok(Arena { file, all, large: None, shared: None })
+    }
+
+    /// The node can share this memory with other domains from now on.
+    pub fn share(&mut self, shared: SharedMemory) {
+        self.shared = Some(shared);
+    }
+
+    /// What it can share, if it is a domain.
+    pub fn shared(&self) -> Option<&SharedMemory> {
+        self.shared.as_ref()
     }
 
     /// The file, for its boot record and to be inherited by a worker.
@@ -172,8 +185,12 @@ impl Arena {
     }
 
     /// Takes `range` out of this process: touching it faults from here on. The caller holds no
-    /// region of it. A range outside the node's memory was never mapped: nothing happens.
+    /// region of it. A range outside the node's memory, or of what domains share, was never mapped:
+    /// nothing happens.
     pub fn unmap(&self, range: Grant) -> Result<(), AttachError> {
+        if self.shared().is_some_and(|shared| shared.behind(range).is_some()) {
+            return Ok(());
+        }
         let start = self.place(range)?;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
         // SAFETY: the range lies in the reserved address range; the caller has given up every
@@ -185,11 +202,16 @@ impl Arena {
         .map_err(refused)
     }
 
-    /// Shows `range` once more in this process, to a package, at `at` in user memory, where
-    /// nothing is mapped.
+    /// Shows `range`, of the node's memory or of what domains share, to a package of this process,
+    /// at `at` in user memory, where nothing is mapped.
     pub fn map_user(&self, range: Grant, at: VirtAddr, access: Access) -> Result<(), AttachError> {
-        self.place(range)?;
-        let (file, offset) = self.behind(range);
+        let (file, offset) = match self.shared().and_then(|shared| shared.behind(range)) {
+            Some(behind) => behind,
+            None => {
+                self.place(range)?;
+                self.behind(range)
+            }
+        };
         let place = ptr::with_exposed_provenance_mut(at.0 as usize);
         // SAFETY: FIXED_NOREPLACE maps only where nothing is mapped, so no memory in use changes.
         let mapped = unsafe {

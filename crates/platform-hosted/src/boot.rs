@@ -10,6 +10,7 @@
 //! | 8     | the node's start, in nanoseconds of Linux's monotonic clock |
 //! | 8     | process id of the node                                      |
 //! | 8     | number of the pool's own open file; zero if it has none     |
+//! | 8     | number of the open file of memory that domains share, or zero |
 //! | 8     | number of the open file for samples; zero if there is none  |
 //! | 8     | samples in a second                                         |
 //! | 8 × 3 | bytes of the texts that follow, in the order of [`Boot`]    |
@@ -28,7 +29,7 @@ use crate::clock::Clock;
 use crate::images::abi;
 use crate::layout::{Layout, MEMORY_START};
 
-const WORDS: usize = 12;
+const WORDS: usize = 13;
 const HEADER: usize = WORDS * 8;
 
 /// The most bytes that the texts can have together.
@@ -65,6 +66,8 @@ pub(crate) struct BootRecord {
     pub node: u32,
     /// Under which number the node's processes have the pool's own file, if it has one.
     pub pool_file: Option<RawFd>,
+    /// Under which number they have the memory that domains share, if the node is one.
+    pub shared_file: Option<RawFd>,
     /// Under which number they have the file for samples, if cores are sampled, and how often.
     pub samples: Option<(RawFd, u32)>,
     pub boot: Boot,
@@ -84,6 +87,7 @@ impl BootRecord {
             self.clock.start_nanos(),
             self.node.into(),
             self.pool_file.map_or(0, |number| number as u64),
+            self.shared_file.map_or(0, |number| number as u64),
             samples_file as u64,
             hertz.into(),
             config,
@@ -103,8 +107,9 @@ impl BootRecord {
         let (words, _) = header.as_chunks::<8>();
         let number = |word: usize| u64::from_le_bytes(words[word]);
         let [cores, memory, pool, start, node] = std::array::from_fn(|word| number(1 + word));
-        let [pool_file, samples_file, hertz] = std::array::from_fn(|word| number(6 + word));
-        let [config, packages, program] = std::array::from_fn(|word| number(9 + word));
+        let [pool_file, shared_file] = std::array::from_fn(|word| number(6 + word));
+        let [samples_file, hertz] = std::array::from_fn(|word| number(8 + word));
+        let [config, packages, program] = std::array::from_fn(|word| number(10 + word));
         let lengths = [config, packages, program];
         let all = lengths.iter().try_fold(0u64, |sum, length| sum.checked_add(*length));
         let all = all.filter(|all| *all <= MAX_TEXT as u64);
@@ -124,6 +129,7 @@ impl BootRecord {
             clock: Clock::started_at(start),
             node: u32::try_from(node).map_err(|_| io::ErrorKind::InvalidData)?,
             pool_file: open_file(pool_file)?,
+            shared_file: open_file(shared_file)?,
             samples: match (open_file(samples_file)?, u32::try_from(hertz)) {
                 (Some(number), Ok(hertz)) => Some((number, hertz)),
                 _ => None,
@@ -158,6 +164,7 @@ mod tests {
             clock: Clock::started_at(77),
             node: 4711,
             pool_file: Some(3),
+            shared_file: Some(5),
             samples: Some((4, 997)),
             boot: Boot {
                 config: "[roles]\n".into(),

@@ -60,6 +60,7 @@ mod placement;
 mod restart;
 mod sampler;
 pub mod samples;
+mod shared;
 mod signals;
 pub mod start;
 mod steps;

@@ -37,6 +37,7 @@ use crate::manager::HostedManager;
 use crate::network::{Link, Port, line_of_thread, wait_with_directs};
 use crate::node::{Node, log};
 use crate::package;
+use crate::shared::SharedMemory;
 use crate::tick::Tick;
 use crate::user::HostedUser;
 
@@ -246,6 +247,10 @@ impl Machine for Hosted {
             }
         };
         self.own(Line::disk, &self.node.disks).filter_map(open).collect()
+    }
+
+    fn shared_memory(&self) -> Option<Grant> {
+        self.node.arena.shared().map(SharedMemory::all)
     }
 
     fn file(&self, name: u64) -> Option<Box<dyn Disk>> {

@@ -24,6 +24,7 @@ use crate::layout::PACKAGE_BYTES;
 use crate::machine::is_isolated;
 use crate::network::Link;
 use crate::samples::Samples;
+use crate::shared::SharedMemory;
 use crate::signals;
 
 static NODE: OnceLock<Node> = OnceLock::new();
@@ -61,6 +62,7 @@ impl Node {
         links: Vec<Link>,
         disks: Vec<Opened>,
         samples: Option<Samples>,
+        shared: Option<SharedMemory>,
     ) -> io::Result<Node> {
         let mut arena = Arena::create(record.layout.all())?;
         arena.map(record.layout.all(), Access::Write).map_err(io_error)?;
@@ -70,6 +72,8 @@ impl Node {
             Err(why) => format!("pool: pages like the arena's ({why})"),
         });
         record.pool_file = arena.large_file();
+        record.shared_file = shared.as_ref().map(SharedMemory::number);
+        shared.into_iter().for_each(|shared| arena.share(shared));
         record.samples = samples.as_ref().map(Samples::number);
         record.write(arena.file())?;
         let node = Node::assemble(record, arena, links, disks)?;
@@ -87,6 +91,9 @@ impl Node {
         let mut arena = Arena::inherited(file, layout.all())?;
         if let Some(number) = record.pool_file {
             arena.inherit_large(layout.buffers(), number)?;
+        }
+        if let Some(number) = record.shared_file {
+            arena.share(SharedMemory::inherit(number)?);
         }
         for (range, access) in [
             (layout.bells(), Access::Write),

@@ -18,6 +18,7 @@ use crate::manager::{self, HostedManager};
 use crate::network::Link;
 use crate::node::Node;
 use crate::samples::{SampleFile, Samples};
+use crate::shared::SharedMemory;
 use crate::steps::Steps;
 use crate::supervisor::{Kind, Supervisor};
 use crate::{arena, dispatch, fault, image, placement, signals};
@@ -42,6 +43,8 @@ pub struct Setup {
     pub disks: Vec<DiskFile>,
     /// The socket at which other programs of this machine hand files to it; none do without it.
     pub files: Option<PathBuf>,
+    /// The file of memory that it shares with other domains of this machine, if it is one.
+    pub shared: Option<PathBuf>,
     /// Where samples of what its cores do go, and how many; none are taken without it.
     pub samples: Option<SampleFile>,
     /// What every core is told.
@@ -79,6 +82,8 @@ pub enum StartError {
     Disk(String),
     /// The file for samples cannot be used.
     Samples(PathBuf, io::Error),
+    /// The file of shared memory cannot be used.
+    Shared(PathBuf, io::Error),
     /// The process runs a node already, or has run one.
     NodeExists,
     /// Linux refuses what the start needs.
@@ -114,6 +119,9 @@ impl fmt::Display for StartError {
             StartError::Samples(path, error) => {
                 write!(f, "samples cannot go to {}: {error}", path.display())
             }
+            StartError::Shared(path, error) => {
+                write!(f, "shared memory {}: {error}", path.display())
+            }
             StartError::NodeExists => f.write_str("this process has a node already"),
             StartError::Linux(what, error) => write!(f, "Linux refuses {what}: {error}"),
         }
@@ -142,6 +150,10 @@ pub fn run_node(setup: Setup, core_main: CoreMain) -> Result<End, StartError> {
         Samples::create(named, layout.cores).map_err(error)
     });
     let samples = samples.transpose()?;
+    let shared = setup.shared.as_ref().map(|path| {
+        SharedMemory::open(path).map_err(|error| StartError::Shared(path.clone(), error))
+    });
+    let shared = shared.transpose()?;
     // Signals first: every thread and process of the node inherits the mask.
     signals::block();
     fault::log_panics();
@@ -150,10 +162,11 @@ pub fn run_node(setup: Setup, core_main: CoreMain) -> Result<End, StartError> {
         clock: steps.clock(),
         node: std::process::id(),
         pool_file: None,
+        shared_file: None,
         samples: None,
         boot: setup.boot,
     };
-    let node = Node::create(record, setup.links, disks, samples);
+    let node = Node::create(record, setup.links, disks, samples, shared);
     let mut node = node.map_err(|error| StartError::Linux("the arena", error))?;
     let handed = setup.files.as_deref().map(Handed::listen).transpose();
     node.handed = handed.map_err(|error| StartError::Linux("the socket for files", error))?;
@@ -224,8 +237,8 @@ mod tests {
 
     fn setup(roles: Vec<RoleSet>, memory: u64) -> Setup {
         let (links, disks, boot) = (vec![], vec![], Boot::default());
-        let (most_memory, pool, files, samples) = (0, 0, None, None);
-        Setup { roles, memory, most_memory, pool, links, disks, files, samples, boot }
+        let (most_memory, pool, files, shared, samples) = (0, 0, None, None, None);
+        Setup { roles, memory, most_memory, pool, links, disks, files, shared, samples, boot }
     }
 
     fn refused(cores: usize, memory: u64, text: usize) -> String {

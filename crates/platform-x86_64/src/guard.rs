@@ -159,6 +159,11 @@ pub(crate) fn show(frames: Frames, work: impl FnOnce()) -> Result<(), Violation>
     Ok(())
 }
 
+/// Whether this core may have frames in its tables.
+pub(crate) fn may_have(frames: Frames) -> bool {
+    guarded().is_none_or(|it| nile_guard::memory(&it, frames.start, frames.bytes).is_ok())
+}
+
 /// Whether this core may give its interrupt controller this command for the core named `to`.
 pub(crate) fn interrupt(to: ApicId, command: u32) -> Result<(), Violation> {
     guarded().map_or(Ok(()), |guarded| nile_guard::interrupt(&guarded, to.0, command))

@@ -204,6 +204,12 @@ pub trait Machine: Signal + 'static {
         None
     }
 
+    /// The memory of which this node, which is a domain, may share units with other domains, as its
+    /// supervisor numbers them; `None` where it is none.
+    fn shared_memory(&self) -> Option<Grant> {
+        self.seated().map(|seated| seated.memory)
+    }
+
     /// Ends this core's incarnation as planned: it has nothing under way, and nothing of it runs
     /// again. No fault is told but [`Fault::LEFT`](crate::Fault::LEFT). The next incarnation
     /// begins at once, or, if the managing core's record says that this one is to be
@@ -244,6 +250,12 @@ pub trait Manager {
     /// What the boot path found. The first incarnation takes what was built; a later one takes
     /// what could be recovered, so that frames given out stay given out.
     fn handoff(&self) -> Handoff<Self::Tables>;
+
+    /// Whether memory that is not the node's own may be in its tables: as a domain, it shares that.
+    fn shares(&self, grant: Grant) -> bool {
+        let _ = grant;
+        true
+    }
 
     /// Fills frames with zeros. They are mapped nowhere but, perhaps, here.
     fn zero(&self, grant: Grant);

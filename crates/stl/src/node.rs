@@ -26,7 +26,7 @@ pub use crate::pool_disk::{Moved, Moving, PoolDisk};
 use crate::{CallError, CallResult, LocalFuture, Stl};
 
 pub use crate::samples::{MOST_HERTZ, Samples};
-pub use crate::usage::{PackageUsage, RegionUse};
+pub use crate::usage::{PackageUsage, RegionShare, RegionUse};
 
 /// What a request to the kernel gives.
 pub type NodeFuture<T> = LocalFuture<'static, Result<T, Status>>;
@@ -181,9 +181,11 @@ pub trait Node {
     /// have them.
     fn regions(&self) -> Vec<RegionUse>;
 
-    /// Makes a region of whole pages. Waits for the management core. `Exists` if there is one of
-    /// this name and another size, `Invalid` for a name or size that none can have, `NoMemory`.
-    fn make_region(&self, name: String, bytes: u64) -> NodeFuture<()>;
+    /// Makes a region of whole pages, of the node's memory or, on its management core, of what it
+    /// shares with other domains. Waits for that core. `Exists` if there is another of this name,
+    /// `Invalid` for a name, size or memory that none can have, `NoMemory`, and `Denied` for what
+    /// the supervisor does not have the node share.
+    fn make_region(&self, name: String, bytes: u64, share: Option<RegionShare>) -> NodeFuture<()>;
 
     /// Forgets a keep or a region. Waits for the management core. `NotFound`; `Exists` while a
     /// package has it.

@@ -13,8 +13,19 @@ pub struct RegionUse {
     pub name: KeepName,
     /// Bytes that it has.
     pub bytes: u64,
+    /// Whether other domains have it, too.
+    pub is_shared: bool,
     /// Who has it: cores, and the slots of their packages.
     pub packages: Vec<(CoreId, UserSlot)>,
+}
+
+/// Memory that a domain shares with others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RegionShare {
+    /// Its first unit of 2 MiB, as the supervisor numbers them.
+    pub unit: u32,
+    /// The domain's place, from 1: seats in the region go by it.
+    pub place: u8,
 }
 
 /// What a package has now, and has had of its core since it began.

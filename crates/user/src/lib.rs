@@ -54,6 +54,6 @@ pub use log::write_log;
 pub use nile_abi as abi;
 pub use pool::{PoolBuffer, PoolView};
 pub use prefetch::prefetch;
-pub use region::{SharedRegion, seat_of};
+pub use region::{SEATS_OF_DOMAIN, SharedRegion, seat_of};
 pub use services::{Services, with_services};
 pub use threads::{JoinHandle, Runtime, Thread, WaitQueue};

@@ -18,6 +18,7 @@ use crate::Runtime;
 /// change at any moment, and may have left between any two stores.
 pub struct SharedRegion<'s> {
     region: Region,
+    first: u16,
     seat: u16,
     system: PhantomData<&'s dyn System>,
 }
@@ -25,12 +26,12 @@ pub struct SharedRegion<'s> {
 impl<'s> Runtime<'s> {
     /// The region `name`. `Denied` if the manifest does not name it, `NotFound` if there is none,
     /// `Exists` if two other packages of this core have it, `NoMemory` if the node has not enough
-    /// for it any more.
+    /// for it any more; `Denied` for what domains share on cores from c64 on.
     pub fn region(&self, name: &str) -> Result<SharedRegion<'s>, Status> {
         let mut place = [0; KeepPlace::BYTES];
         self.call(SystemCall::Region, 0, name.as_bytes(), &mut place).result()?;
         let place = KeepPlace::decode(&place).ok_or(Status::Invalid)?;
-        let KeepPlace { at: Some(at), bytes, core, .. } = place else {
+        let KeepPlace { at: Some(at), bytes, version: domain, core, .. } = place else {
             return Err(Status::Invalid);
         };
         let slot = UserSlot::of(at, bytes).ok_or(Status::Invalid)?;
@@ -42,9 +43,20 @@ impl<'s> Runtime<'s> {
         // SAFETY: the kernel has mapped so many bytes there, aligned to a page, to be written, for
         // as long as the package runs, which the system outlives; all reach them as atomics.
         let region = unsafe { Region::from_raw(start, bytes as usize) };
-        Ok(SharedRegion { region, seat: seat_of(core, slot), system: PhantomData })
+        // What domains share has seats for each of them.
+        if domain > 0 && core.0 >= CORES_OF_DOMAIN {
+            return Err(Status::Denied);
+        }
+        let first = domain * SEATS_OF_DOMAIN;
+        let seat = first + seat_of(core, slot);
+        Ok(SharedRegion { region, first, seat, system: PhantomData })
     }
 }
+
+/// Seats in a region that domains share: for each of them as many as such cores have, and none for
+/// packages of cores beyond them.
+pub const SEATS_OF_DOMAIN: u16 = CORES_OF_DOMAIN * UserSlot::COUNT as u16;
+const CORES_OF_DOMAIN: u16 = 64;
 
 /// The seat of the packages of a core's slot, one after the other.
 pub fn seat_of(core: CoreId, slot: UserSlot) -> u16 {
@@ -57,7 +69,24 @@ impl SharedRegion<'_> {
         &self.region
     }
 
-    /// The package's seat: of no other package of the node that runs.
+    /// Whether packages of other domains of the machine have it, too.
+    pub fn is_shared(&self) -> bool {
+        self.first > 0
+    }
+
+    /// The first of the seats that this node's packages have, one for each slot of each core: zero
+    /// but in what domains share.
+    pub fn first_seat(&self) -> u16 {
+        self.first
+    }
+
+    /// The core that the package runs on.
+    pub fn core(&self) -> CoreId {
+        CoreId((self.seat - self.first) / UserSlot::COUNT as u16)
+    }
+
+    /// The package's seat: of no other package that runs on the node, and in a region that domains
+    /// share of none of theirs.
     pub fn seat(&self) -> u16 {
         self.seat
     }

@@ -75,6 +75,7 @@ fn setup(check: fn(&str) -> Result<(), String>) -> Result<Setup, Refused> {
         disks: options.disks.clone(),
         links,
         files: options.files.clone(),
+        shared: options.shared.clone(),
         samples: options.samples.clone(),
         boot: Boot { config: text, packages, program: options.program },
     })

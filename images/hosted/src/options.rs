@@ -38,6 +38,8 @@ pub struct Options {
     pub disks: Vec<DiskFile>,
     /// The socket at which other programs hand files to it.
     pub files: Option<PathBuf>,
+    /// The file of memory that it shares with other domains.
+    pub shared: Option<PathBuf>,
     /// Where samples of what its cores do go, and how many; none are taken without it.
     pub samples: Option<SampleFile>,
     /// What it does once it is up.
@@ -59,6 +61,7 @@ impl Default for Options {
             max_frame: STANDARD_FRAME,
             disks: Vec::new(),
             files: None,
+            shared: None,
             samples: None,
             program,
         }
@@ -92,6 +95,7 @@ impl Options {
                 Long("plain-disks") => plain = true,
                 Long("passing-disks") => passing = true,
                 Long("files") => options.files = Some(parser.value()?.into()),
+                Long("shared-memory") => options.shared = Some(parser.value()?.into()),
                 Long("samples") => samples = Some(parser.value()?.into()),
                 Long("sample-rate") => hertz = parser.value()?.parse_with(rate)?,
                 Long("program") => options.program = parser.value()?.string()?,
@@ -222,6 +226,8 @@ mod tests {
             "--passing-disks",
             "--files",
             "n1.files",
+            "--shared-memory",
+            "shared",
             "--samples",
             "n1.samples",
             "--sample-rate",
@@ -242,6 +248,7 @@ mod tests {
             direct: Some("/run".into()),
             max_frame: 9014,
             files: Some("n1.files".into()),
+            shared: Some("shared".into()),
             samples: Some(SampleFile { path: "n1.samples".into(), hertz: 97 }),
             disks: vec![disk("a.img", None), disk("b:c.img", Some(64 << 20))],
             program: "tick seconds=1".into(),

@@ -22,12 +22,12 @@ mod work;
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use nile_abi::call::{System, SystemCall, UserSlot};
-use nile_abi::{CoreId, Status};
+use nile_abi::Status;
+use nile_abi::call::{System, SystemCall};
 use nile_ring::{LINE_BYTES, Region, Word};
 use nile_sync::Seats;
 use nile_sync::spread::{NotBegun, Spread};
-use nile_user::{Runtime, log, with_services};
+use nile_user::{Runtime, SEATS_OF_DOMAIN, SharedRegion, log, with_services};
 
 /// Bytes of the region.
 pub const BYTES: u64 = 64 << 10;
@@ -35,8 +35,9 @@ pub const BYTES: u64 = 64 << 10;
 /// Pieces of the loop.
 pub const PIECES: u32 = 2400;
 
-/// Places for packages: of 64 cores.
-const SEATS: usize = 256;
+/// Places for packages: of 64 cores, and where domains share the region of 15 of those.
+const SEATS: usize = SEATS_OF_DOMAIN as usize;
+const SHARED_SEATS: usize = 16 * SEATS;
 
 /// The most that primes are counted below: a piece is done in seconds then.
 pub const MOST: u64 = 1 << 35;
@@ -59,21 +60,25 @@ struct Shared {
     /// How many there are in each piece.
     counts: Region,
     spread: Spread,
+    /// The first seat of this node's packages.
+    first: u16,
 }
 
 impl Shared {
-    fn attach(region: &Region) -> Option<Shared> {
+    fn attach(shared: &SharedRegion<'_>) -> Option<Shared> {
+        let region = shared.region();
+        let seats_there = if shared.is_shared() { SHARED_SEATS } else { SEATS };
         let mut at = 0;
         let mut next = |bytes: usize| {
             let part = region.slice(at, bytes);
             at += bytes;
             part
         };
-        let seats = Seats::attach(next(Seats::region_len(SEATS))?);
+        let seats = Seats::attach(next(Seats::region_len(seats_there))?);
         let limit = next(LINE_BYTES)?;
         let counts = next((PIECES as usize * 8).next_multiple_of(LINE_BYTES))?;
-        let spread = Spread::attach(next(Spread::region_len(SEATS, PIECES))?, seats.clone())?;
-        Some(Shared { seats, limit, counts, spread })
+        let spread = Spread::attach(next(Spread::region_len(seats_there, PIECES))?, seats.clone())?;
+        Some(Shared { seats, limit, counts, spread, first: shared.first_seat() })
     }
 
     fn limit(&self) -> &Word {
@@ -137,7 +142,7 @@ pub fn main(system: &dyn System, argument: &[u8]) -> u64 {
             return REFUSED + u64::from(status.code());
         }
     };
-    let all = Shared::attach(shared.region());
+    let all = Shared::attach(&shared);
     let Some((all, seat)) = all.and_then(|all| {
         let seat = all.seats.enter(shared.seat())?;
         Some((all, seat))
@@ -160,7 +165,7 @@ pub fn main(system: &dyn System, argument: &[u8]) -> u64 {
             let _ = system.call(SystemCall::Wait, u64::MAX, &[], &mut [0; 64]);
         }
     }
-    let core = CoreId(shared.seat() / UserSlot::COUNT as u16);
+    let core = shared.core();
     let done = with_services(&runtime, core, |services| work::work(services, &all, seat));
     all.seats.clear(seat);
     let (sum, limit) = (work::sum(&all), all.limit().load(Relaxed));

@@ -9,7 +9,7 @@ use nile_abi::call::UserSlot;
 use nile_interfaces::core_manager::CoreManagerClient;
 use nile_stl::CallResult;
 use nile_sync::Seat;
-use nile_user::{Services, seat_of};
+use nile_user::{SEATS_OF_DOMAIN, Services, seat_of};
 
 use crate::count::primes;
 use crate::{PIECES, Shared};
@@ -45,7 +45,7 @@ pub(crate) fn sum(all: &Shared) -> u64 {
     counts.map(|count| count.load(Relaxed)).sum()
 }
 
-/// Ends the lives of seats whose packages have ended.
+/// Ends the lives of the node's seats whose packages have ended.
 async fn clear_gone(services: &Services, all: &Shared) -> CallResult<()> {
     // Who sits down after this is not meant.
     let sitting: Vec<Seat> = all.seats.sitting().collect();
@@ -55,9 +55,12 @@ async fn clear_gone(services: &Services, all: &Shared) -> CallResult<()> {
     let has = |seat: &Seat| {
         region.packages.iter().any(|it| {
             let slot = UserSlot::from_index(it.slot.into());
-            slot.is_some_and(|slot| seat_of(CoreId(it.core), slot) == seat.number)
+            slot.is_some_and(|slot| all.first + seat_of(CoreId(it.core), slot) == seat.number)
         })
     };
-    sitting.into_iter().filter(|seat| !has(seat)).for_each(|seat| all.seats.clear(seat));
+    // Those of other domains nobody can be asked about.
+    let own = |seat: &Seat| (all.first..all.first + SEATS_OF_DOMAIN).contains(&seat.number);
+    let gone = sitting.into_iter().filter(|seat| own(seat) && !has(seat));
+    gone.for_each(|seat| all.seats.clear(seat));
     Ok(())
 }

@@ -20,7 +20,8 @@ pub fn check(place: &Place) {
     refused(make(&["other", "1M", "--on", "n9"]), "n9");
     refused(place.run(&["region", "drop", "other"]), "there is none");
     let region = |node: &str, packages: &[&str]| -> Value {
-        json!({ "region": "primes", "node": node, "bytes": 65536, "packages": packages })
+        json!({ "region": "primes", "node": node, "bytes": 65536, "shared": false,
+            "packages": packages })
     };
     assert_eq!(listed(), [region("n1", &[]), region("n2", &[]), region("n3", &[])]);
     let primes = packages().join("primes.elf");

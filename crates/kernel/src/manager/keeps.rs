@@ -8,7 +8,7 @@
 use alloc::vec::Vec;
 
 use nile_abi::call::UserSlot;
-use nile_abi::{CoreId, KeepName, PageSize, Status, VirtAddr};
+use nile_abi::{CoreId, KeepName, PageSize, PhysAddr, Status, VirtAddr};
 use nile_platform::board::{Keep, MOST_KEEPS};
 use nile_platform::{Board, Grant, Machine, Manager as _};
 
@@ -22,6 +22,13 @@ fn grants(board: &Board, number: usize, keep: Keep) -> impl Iterator<Item = Gran
     })
 }
 
+/// A piece of memory that the node shares with other domains. `Denied` if it does not.
+fn shared<M: Machine>(machine: &M, start: PhysAddr) -> Result<Grant, Status> {
+    let grant = Grant { start, bytes: PageSize::Large.bytes() };
+    let is_so = machine.manager().is_some_and(|manager| manager.shares(grant));
+    is_so.then_some(grant).ok_or(Status::Denied)
+}
+
 fn find(board: &Board, name: KeepName) -> Option<(usize, Keep)> {
     board.keeps().find(|(_, keep)| keep.name == name)
 }
@@ -32,7 +39,11 @@ impl<M: Machine> Manager<M> {
         let board = machine.board();
         for (number, keep) in board.keeps() {
             for grant in grants(board, number, keep) {
-                if let Err(status) = self.memory.keep(grant) {
+                let kept = match keep.is_shared() {
+                    true => self.memory.keep_share(grant.start),
+                    false => self.memory.keep(grant),
+                };
+                if let Err(status) = kept {
                     machine.log(format_args!("the keep {} is damaged: {status}", keep.name));
                 }
             }
@@ -93,7 +104,11 @@ impl<M: Machine> Manager<M> {
         let keep = board.keep(number).ok_or(Status::NotFound)?;
         let bytes = keep.pieces().nth(piece).ok_or(Status::NotFound)?;
         let grant = match board.keep_piece(number, piece) {
+            // A supervisor may have changed its mind.
+            Some(start) if keep.is_shared() => shared(machine, start)?,
             Some(start) => Grant { start, bytes },
+            // It was being made when an earlier incarnation of this core ended.
+            None if keep.is_shared() => return Err(Status::NotFound),
             None => {
                 let grant = match bytes == PageSize::Large.bytes() {
                     true => self.memory.take_frame(PageSize::Large, core)?,
@@ -109,6 +124,59 @@ impl<M: Machine> Manager<M> {
         };
         self.memory.enter_kept(grant, core, at, keep.name.as_region().is_some())?;
         Ok(Reply::Granted { grant })
+    }
+
+    /// Makes a region of memory that the node shares with other domains, and which begins at
+    /// `start`: whole 2 MiB. This one may be there. `Exists` if another one of this name is,
+    /// `Invalid` for memory of the node's own, `Denied` for what the supervisor does not let it
+    /// have.
+    pub(crate) fn make_share(
+        &mut self,
+        machine: &M,
+        wanted: Keep,
+        start: PhysAddr,
+    ) -> Result<(), Status> {
+        let board = machine.board();
+        if wanted.bytes > Keep::MOST_BYTES || !wanted.bytes.is_multiple_of(PageSize::Large.bytes())
+        {
+            return Err(Status::Invalid);
+        }
+        let place = |piece: usize| PhysAddr(start.0 + piece as u64 * PageSize::Large.bytes());
+        let count = wanted.pieces().count();
+        (0..count).try_for_each(|piece| shared(machine, place(piece)).map(drop))?;
+        let number = match find(board, wanted.name) {
+            Some((number, there)) => {
+                let is_this = board.keep_piece(number, 0).is_none_or(|it| it == start);
+                Some(number).filter(|_| there == wanted && is_this).ok_or(Status::Exists)?
+            }
+            None => {
+                let free = (0..MOST_KEEPS).find(|number| board.keep(*number).is_none());
+                let number = free.ok_or(Status::NoMemory)?;
+                self.keep_shares((0..count).map(place))?;
+                board.set_keep(number, Some(wanted));
+                number
+            }
+        };
+        for piece in 0..count {
+            board.set_keep_piece(number, piece, place(piece));
+        }
+        Ok(())
+    }
+
+    /// All of these or none.
+    fn keep_shares(
+        &mut self,
+        places: impl Iterator<Item = PhysAddr> + Clone,
+    ) -> Result<(), Status> {
+        for (kept, place) in places.clone().enumerate() {
+            if let Err(status) = self.memory.keep_share(place) {
+                let bytes = PageSize::Large.bytes();
+                let mut kept = places.take(kept).map(|start| Grant { start, bytes });
+                kept.try_for_each(|grant| self.memory.drop_kept(grant))?;
+                return Err(status);
+            }
+        }
+        Ok(())
     }
 
     /// Makes the regions that a node's configuration asks for and that are not there.

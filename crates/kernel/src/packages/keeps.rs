@@ -6,11 +6,11 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_abi::call::{KeepPlace, keep_wants};
-use nile_abi::{KeepName, PageSize, Status, VirtAddr};
+use nile_abi::{KeepName, PageSize, PhysAddr, Status, VirtAddr};
 use nile_platform::board::Keep;
 use nile_platform::user::Access;
 use nile_platform::{Machine, User};
-use nile_stl::node::RegionUse;
+use nile_stl::node::{RegionShare, RegionUse};
 
 use super::Package;
 use super::space::piece_places;
@@ -36,6 +36,24 @@ impl<M: Machine> Core<M> {
         }
     }
 
+    /// Makes a region of memory that the node shares with other domains, on its managing core. One
+    /// of the same memory may be there. `Denied` on another core, or where nothing is shared.
+    pub fn share_region(&self, name: &str, bytes: u64, share: RegionShare) -> Result<(), Status> {
+        let RegionShare { unit, place } = share;
+        let name = regions::name_of(name).ok_or(Status::Invalid)?;
+        let version = u16::from(place);
+        let wanted = Keep { name, bytes, version };
+        let shared = self.machine.shared_memory().ok_or(Status::Denied)?;
+        let manager = self.manager.as_ref().ok_or(Status::Denied)?;
+        let offset = u64::from(unit) * PageSize::Large.bytes();
+        let is_there = offset.checked_add(bytes).is_some_and(|end| end <= shared.bytes);
+        if !is_there || bytes == 0 || place == 0 {
+            return Err(Status::Invalid);
+        }
+        let start = PhysAddr(shared.start.0 + offset);
+        manager.borrow_mut().make_share(&self.machine, wanted, start)
+    }
+
     /// The regions of the node, with the packages that have them, as far as this core manages the
     /// node.
     pub fn regions(&self) -> Vec<RegionUse> {
@@ -48,6 +66,7 @@ impl<M: Machine> Core<M> {
         let region = |(number, keep): (usize, Keep)| RegionUse {
             name: keep.name,
             bytes: keep.bytes,
+            is_shared: keep.is_shared(),
             packages: users(number),
         };
         regions.map(region).collect()

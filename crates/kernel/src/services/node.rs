@@ -21,7 +21,7 @@ use nile_stl::LocalFuture;
 use nile_stl::node::{
     self, Buffer, CoreState, DeviceLine, DrivenInterface, FromPackage, Line, Member, Memory, Node,
     NodeFuture, PackageEnd, PackageLimits, PackageSource, PackageUsage, Pool, PoolDisk, Region,
-    RegionUse, RunningPackage, Stay, TimerSource, TimerState, ToPackage,
+    RegionShare, RegionUse, RunningPackage, Stay, TimerSource, TimerState, ToPackage,
 };
 
 use super::desk::Desk;
@@ -315,9 +315,14 @@ impl<M: Machine> Node for CoreHost<M> {
         self.0.regions()
     }
 
-    fn make_region(&self, name: String, bytes: u64) -> NodeFuture<()> {
+    fn make_region(&self, name: String, bytes: u64, share: Option<RegionShare>) -> NodeFuture<()> {
         let own = self.0.clone();
-        whole(&self.0, async move { own.make_region(&name, bytes).await })
+        whole(&self.0, async move {
+            match share {
+                Some(share) => own.share_region(&name, bytes, share),
+                None => own.make_region(&name, bytes).await,
+            }
+        })
     }
 
     fn drop_keep(&self, name: KeepName) -> NodeFuture<()> {

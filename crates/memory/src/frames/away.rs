@@ -57,6 +57,18 @@ impl<W: Words> PhysicalMemory<W> {
     }
 }
 
+impl<W: Words> PhysicalMemory<W> {
+    /// Whether any of these 2 MiB collections is the node's now.
+    pub fn has_any(&self, start: PhysAddr, bytes: u64) -> bool {
+        (start.0..start.0.saturating_add(bytes)).step_by(PageSize::Large.bytes() as usize).any(
+            |at| {
+                self.find(PhysAddr(at))
+                    .is_some_and(|region| !self.regions[region].is_away(PhysAddr(at)))
+            },
+        )
+    }
+}
+
 fn is_large(start: PhysAddr, bytes: u64) -> bool {
     let whole = start.is_aligned(PageSize::Large) && PhysAddr(bytes).is_aligned(PageSize::Large);
     whole && is_extent(start, bytes)

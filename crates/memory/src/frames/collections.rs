@@ -152,7 +152,7 @@ impl<W: Words> Collections<W> {
     /// store. Whether it was.
     pub(super) fn call_back(&mut self, address: PhysAddr) -> bool {
         let large = self.layout().place(address).large;
-        if self.record.large(large).ok() != Some(LargeState::Away) {
+        if !self.is_away(address) {
             return false;
         }
         self.record.set_large(large, LargeState::Free);
@@ -160,6 +160,12 @@ impl<W: Words> Collections<W> {
         self.away -= 1;
         self.list_large(large);
         true
+    }
+
+    /// Whether the 2 MiB collection at `address`, which is in the region, is away.
+    pub(super) fn is_away(&self, address: PhysAddr) -> bool {
+        let large = self.layout().place(address).large;
+        self.record.large(large).ok() == Some(LargeState::Away)
     }
 
     /// Has 2 MiB collections that are away and follow each other free again, `most` at most: the

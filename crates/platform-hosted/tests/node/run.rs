@@ -28,6 +28,7 @@ pub fn node(scenario: &str, roles: &str) -> ExitCode {
     let setup = Setup {
         links: Vec::new(),
         files: None,
+        shared: None,
         samples: None,
         disks: Vec::new(),
         roles: roles.split(' ').map(roles_of).collect(),

@@ -19,7 +19,7 @@ use crate::images::choice::Choice;
 use crate::node::{Node, region};
 use crate::smp::Parking;
 use crate::tables::{TableFrames, ZeroingWindow};
-use crate::{domain, images, layout, local, power, serial, start};
+use crate::{domain, guard, images, layout, local, power, serial, start};
 
 /// The node's management, on the core that has it.
 pub struct NodeManager {
@@ -112,6 +112,10 @@ impl Manager for NodeManager {
         let upper_tables = (node.tables.bytes - node.pool.bytes) / PageSize::Small.bytes();
         let tables = Tables { memory, pool, spaces, upper_tables, retired };
         Handoff { node: self.describe(), physical, tables }
+    }
+
+    fn shares(&self, grant: Grant) -> bool {
+        guard::may_have(frames_of(grant))
     }
 
     fn zero(&self, grant: Grant) {

@@ -31,13 +31,19 @@ pub struct Keep {
     pub name: KeepName,
     /// Bytes that it has, whole pages.
     pub bytes: u64,
-    /// The version of its contents, by the package that made it.
+    /// The version of its contents, by the package that made it. Of a region of memory that the
+    /// node shares with other domains: its place among these, else zero.
     pub version: u16,
 }
 
 impl Keep {
     /// The most bytes of a keep.
     pub const MOST_BYTES: u64 = MOST_PIECES as u64 * PageSize::Large.bytes();
+
+    /// Whether it is memory that the node shares with other domains.
+    pub fn is_shared(&self) -> bool {
+        self.version > 0 && self.name.as_region().is_some()
+    }
 
     /// How many bytes each of its pieces has.
     pub fn pieces(&self) -> impl Iterator<Item = u64> + use<> {

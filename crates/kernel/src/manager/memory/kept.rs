@@ -3,18 +3,32 @@
 use alloc::vec::Vec;
 
 use nile_abi::call::UserSlot;
-use nile_abi::{CoreId, Status, VirtAddr};
+use nile_abi::{CoreId, PageSize, PhysAddr, Status, VirtAddr};
 use nile_memory::paging::TableMemory;
 use nile_platform::Grant;
 use nile_platform::user::Access;
 
-use super::{Half, Memory};
+use super::{Half, Memory, Origin};
 
 impl<T: TableMemory> Memory<T> {
     /// Keeps a grant from now on; an earlier incarnation of this core may have given it out.
     pub fn keep(&mut self, grant: Grant) -> Result<(), Status> {
         self.know(grant)?;
         self.kept.insert(grant.start);
+        Ok(())
+    }
+
+    /// Keeps 2 MiB that are not the node's: it shares them with other domains. `Invalid` if they
+    /// are its own, or are not aligned.
+    pub fn keep_share(&mut self, start: PhysAddr) -> Result<(), Status> {
+        let bytes = PageSize::Large.bytes();
+        if !start.is_aligned(PageSize::Large) || self.physical.has_any(start, bytes) {
+            return Err(Status::Invalid);
+        }
+        if !self.given.contains_key(&start) {
+            self.enter(start, bytes, Origin::Share);
+        }
+        self.kept.insert(start);
         Ok(())
     }
 
