@@ -28,7 +28,7 @@ fn has_counted(place: &Place, domain: &str) -> bool {
 }
 
 #[test]
-fn the_guide_has_two_domains_count_together() {
+fn the_guide_has_two_domains_count_together_and_send_packets() {
     let place = Place::new();
     let text = fs::read_to_string(root().join("docs/domains.md")).unwrap();
     let lines = commands(&text, "Memory that domains share");
@@ -40,6 +40,11 @@ fn the_guide_has_two_domains_count_together() {
         }
         if line.ends_with("logs batch") {
             until("batch has counted", || has_counted(&place, "batch"));
+        }
+        if line.ends_with("logs web") {
+            let is_told = |it: &str| it.contains("1000 packets of 64 bytes there and back: ");
+            let log = || place.run(&["domain", "logs", "web"]).expect(0).out;
+            until("packets have come back", || is_told(&log()));
         }
         let said = step(&place, line, 0);
         match line.as_str() {

@@ -1,0 +1,182 @@
+//! Channels beside two queues, by one thread and by two; what is nonsense; and ends that die.
+
+use std::collections::VecDeque;
+use std::vec;
+use std::vec::Vec;
+
+use nile_ring::Region;
+use proptest::prelude::*;
+
+use crate::*;
+
+const PORTS: usize = 3;
+
+fn world(bytes: usize) -> Region {
+    Region::owned(bytes)
+}
+
+fn ends(region: &Region, port: usize) -> (Channel, Channel) {
+    let [first, second] =
+        [1, 2].map(|seat| Rfcom::attach(region.clone(), PORTS, seat).unwrap().open(port).unwrap());
+    (first, second)
+}
+
+fn read(channel: &Channel) -> Result<Vec<u8>, ReadError> {
+    let mut packet = vec![0; MOST_PACKET];
+    let length = channel.read(&mut packet)?;
+    packet.truncate(length);
+    Ok(packet)
+}
+
+#[test]
+fn packets_arrive_once_and_in_their_order_with_their_bounds() {
+    let region = world(1 << 16);
+    let (first, second) = ends(&region, 1);
+    for packet in [&b""[..], b"a", b"12345678", b"123456789"] {
+        first.write(packet).unwrap();
+    }
+    second.write(b"back").unwrap();
+    for packet in [&b""[..], b"a", b"12345678", b"123456789"] {
+        assert_eq!(read(&second), Ok(packet.to_vec()));
+    }
+    assert_eq!((read(&second), read(&first)), (Err(ReadError::Empty), Ok(b"back".to_vec())));
+    first.write(b"four").unwrap();
+    assert_eq!(second.read(&mut [0; 3]), Err(ReadError::TooLong(4)));
+    assert_eq!(read(&second), Ok(b"four".to_vec()), "it stays");
+    let long = vec![7; first.most_bytes() + 1];
+    assert_eq!(first.write(&long), Err(WriteError::TooLong(long.len() - 1)));
+    first.write(&long[1..]).unwrap();
+    assert_eq!(first.write(b""), Err(WriteError::Full));
+    assert_eq!(read(&second).unwrap().len(), first.most_bytes());
+}
+
+#[test]
+fn a_port_has_two_ends_and_is_free_when_both_have_gone() {
+    let region = world(1 << 16);
+    let rfcom = |seat| Rfcom::attach(region.clone(), PORTS, seat).unwrap();
+    assert_eq!(rfcom(9).open(PORTS).err(), Some(OpenError::NoPort));
+    let (first, second) = ends(&region, 0);
+    assert_eq!(rfcom(3).open(0).err(), Some(OpenError::Busy));
+    first.write(b"last").unwrap();
+    first.close();
+    assert_eq!(second.write(b"x"), Err(WriteError::Closed));
+    assert_eq!((read(&second), read(&second)), (Ok(b"last".to_vec()), Err(ReadError::Closed)));
+    assert_eq!(rfcom(3).open(0).err(), Some(OpenError::Busy), "one end is still somebody's");
+    drop(second);
+    // Nobody reads what was sent before; nor what was sent to nobody.
+    let alone = rfcom(3).open(0).unwrap();
+    alone.write(b"to nobody").unwrap();
+    drop(alone);
+    let (first, second) = ends(&region, 0);
+    assert_eq!((read(&first), read(&second)), (Err(ReadError::Empty), Err(ReadError::Empty)));
+}
+
+#[test]
+fn who_dies_has_closed_and_its_next_life_is_not_its_last() {
+    let region = world(1 << 16);
+    let (first, second) = ends(&region, 2);
+    first.write(b"before").unwrap();
+    // It does nothing any more, and closes nothing.
+    core::mem::forget(first);
+    assert_eq!(read(&second), Ok(b"before".to_vec()));
+    assert_eq!(read(&second), Err(ReadError::Empty));
+    let again = Rfcom::attach(region.clone(), PORTS, 1).unwrap();
+    assert_eq!(read(&second), Err(ReadError::Closed));
+    assert_eq!(again.open(2).err(), Some(OpenError::Busy));
+    drop(second);
+    assert!(again.open(2).is_ok());
+    // Somebody else says that it is gone.
+    let (first, second) = ends(&region, 1);
+    core::mem::forget(second);
+    Rfcom::attach(region.clone(), PORTS, 9).unwrap().clear(2);
+    assert_eq!(read(&first), Err(ReadError::Closed));
+}
+
+#[test]
+fn nonsense_is_told_and_no_byte_beyond_is_read() {
+    for word in [1, 7, 8, 64 << 10, u64::MAX, u64::MAX - 7, 1 << 63] {
+        for place in 0..32 {
+            let region = world(2048);
+            let (first, second) = ends(&region, 0);
+            let _ = first.write(&[1; 40]);
+            region.words()[PORTS * 8 + place].store(word, core::sync::atomic::Ordering::Relaxed);
+            for _ in 0..4 {
+                match read(&second) {
+                    Ok(packet) => assert!(packet.len() <= second.most_bytes()),
+                    Err(error) => assert!(!error.to_string().is_empty()),
+                }
+                let _ = first.write(&[2; 9]);
+            }
+        }
+    }
+    assert!(Rfcom::attach(world(PORTS * 64 + 6 * 128), PORTS, 0).is_none(), "too small");
+    assert!(Rfcom::attach(world(0), 0, 0).is_none());
+}
+
+#[test]
+fn two_threads_see_every_byte() {
+    const PACKETS: u32 = 20_000;
+    let region = world(1 << 15);
+    let (first, second) = ends(&region, 0);
+    let length = |number: u32| (number.wrapping_mul(2_654_435_761) >> 20) as usize % 1500;
+    let byte = |number: u32, place: usize| (number as usize * 31 + place) as u8;
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for number in 0..PACKETS {
+                let packet: Vec<u8> =
+                    (0..length(number)).map(|place| byte(number, place)).collect();
+                while first.write(&packet) == Err(WriteError::Full) {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        for number in 0..PACKETS {
+            let packet = loop {
+                match read(&second) {
+                    Err(ReadError::Empty) => std::thread::yield_now(),
+                    packet => break packet.unwrap(),
+                }
+            };
+            assert_eq!(packet.len(), length(number));
+            assert!(packet.iter().enumerate().all(|(place, it)| *it == byte(number, place)));
+        }
+        while read(&second) == Err(ReadError::Empty) {
+            std::thread::yield_now();
+        }
+        assert_eq!(read(&second), Err(ReadError::Closed));
+    });
+}
+
+use std::string::ToString;
+
+proptest! {
+    /// Both directions are queues with room for so many bytes.
+    #[test]
+    fn a_channel_is_two_queues(
+        steps in prop::collection::vec((0..4u8, 0..200usize), 0..400),
+    ) {
+        let region = world(4096);
+        let (first, second) = ends(&region, 1);
+        let mut queues = [VecDeque::new(), VecDeque::new()];
+        let mut used = [0, 0];
+        let room = first.most_bytes() + 8;
+        for (number, (what, length)) in steps.into_iter().enumerate() {
+            let way = usize::from(what & 1);
+            let (from, to) = if way == 0 { (&first, &second) } else { (&second, &first) };
+            let takes = |bytes: usize| 8 + bytes.next_multiple_of(8);
+            if what < 2 {
+                let packet = vec![number as u8; length];
+                let fits = used[way] + takes(length) <= room;
+                prop_assert_eq!(from.write(&packet).is_ok(), fits);
+                if fits {
+                    used[way] += takes(length);
+                    queues[way].push_back(packet);
+                }
+            } else {
+                let wanted = queues[way].pop_front();
+                used[way] -= wanted.as_ref().map_or(0, |it: &Vec<u8>| takes(it.len()));
+                prop_assert_eq!(read(to).ok(), wanted);
+            }
+        }
+    }
+}
