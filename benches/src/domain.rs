@@ -7,6 +7,8 @@
 //! * `domain-core`: a core more or less by `nile domain resize`, beside a container that is sent to
 //!   another CPU by `lxc-cgroup`, until its busy thread is there. Control: both changes in the time
 //!   of one.
+//! * `domain-memory`: 512 MiB more or less by `nile domain resize`, beside a promise. Control:
+//!   three changes in the time of one.
 //!
 //! Two CPUs are enough. Everything but the service is on the first, and what carries its calls goes
 //! before the sort there: else the client would be what waits.
@@ -20,11 +22,11 @@ use crate::Mode;
 use crate::figure::{Failure, Figure, Peer, Target};
 use crate::node::number;
 use crate::place::{Cpu, two_cpus};
-use crate::rounds::{Times, order};
+use crate::rounds::{Times, median, order};
 use lxc::Container;
 use machine::Machine;
 
-/// What a destroyed domain is promised to take.
+/// What the end of a domain is promised to take, and 512 MiB more or less for one.
 const PROMISED_MILLIS: f64 = 2.0;
 
 const WEB: [&str; 7] = ["domain", "create", "web", "--cores", "1", "--memory", "64M"];
@@ -97,7 +99,7 @@ pub fn run_colocate(mode: Mode) -> Result<Vec<Figure>, Failure> {
 
 /// See the module.
 pub fn run_create(mode: Mode) -> Result<Vec<Figure>, Failure> {
-    let rounds = if mode == Mode::Real { 21 } else { 3 };
+    let rounds = if mode == Mode::Real { 100 } else { 3 };
     let machine = Machine::up("3", "256M")?;
     let container = Container::new("while :; do sleep 100; done")?;
     let (mut made, mut ended) = (Times::of(2), Times::of(2));
@@ -137,15 +139,17 @@ pub fn run_create(mode: Mode) -> Result<Vec<Figure>, Failure> {
     let lxc = Peer { name: "lxc-start".into(), value: theirs.0 };
     let promise = Peer { name: "promise".into(), value: PROMISED_MILLIS };
     let (ratio, target) = (made.ratio(0, 1), Target::AtMost(0.3));
+    let create = Figure::with_ratio("domain-create", "ms", ours.0, lxc, ratio, target);
+    let destroy = Figure::new("domain-destroy", "ms", ours.1, promise, Target::AtMost(1.0));
     Ok(vec![
-        Figure::with_ratio("domain-create", "ms", ours.0, lxc, ratio, target),
-        Figure::new("domain-destroy", "ms", ours.1, promise, Target::AtMost(1.0)),
+        create.spread(&[("ours", &made.0[0]), ("lxc-start", &made.0[1])]),
+        destroy.spread(&[("ours", &ended.0[0]), ("lxc-stop", &ended.0[1])]),
     ])
 }
 
 /// See the module.
 pub fn run_core(mode: Mode) -> Result<Vec<Figure>, Failure> {
-    let rounds = if mode == Mode::Real { 40 } else { 4 };
+    let rounds = if mode == Mode::Real { 100 } else { 4 };
     let cpus: [Cpu; 2] = two_cpus()?;
     let machine = Machine::up("3", "256M")?;
     machine.say(&[&WEB[..], &["--max-cores", "2"]].concat())?;
@@ -178,7 +182,37 @@ pub fn run_core(mode: Mode) -> Result<Vec<Figure>, Failure> {
     let peer = Peer { name: "lxc-cgroup cpuset.cpus".into(), value: times.median(1) };
     let (ours, ratio) = (times.median(0), times.ratio(0, 1));
     let target = Target::AtMost(1.0);
-    Ok(vec![Figure::with_ratio("domain-core", "ms", ours, peer, ratio, target)])
+    let figure = Figure::with_ratio("domain-core", "ms", ours, peer, ratio, target);
+    Ok(vec![figure.spread(&[("ours", &times.0[0]), ("lxc-cgroup", &times.0[1])])])
+}
+
+/// See the module.
+pub fn run_memory(mode: Mode) -> Result<Vec<Figure>, Failure> {
+    let rounds = if mode == Mode::Real { 100 } else { 4 };
+    let machine = Machine::up("3", "1G")?;
+    machine.say(&[&WEB[..], &["--max-memory", "576M"]].concat())?;
+    let resize = |change: &str| machine.say(&["domain", "resize", "web", "--memory", change]);
+    // More in one round, and less in the next.
+    let mut took = [Vec::new(), Vec::new()];
+    for round in 0..=2 * rounds {
+        let changes = if round % 2 == 0 { ["+512M", "-512M"] } else { ["-512M", "+512M"] };
+        let begun = Instant::now();
+        resize(changes[0])?;
+        if mode == Mode::Control {
+            resize(changes[1])?;
+            resize(changes[0])?;
+        }
+        if round > 0 {
+            took[round % 2].push(millis(begun));
+        }
+    }
+    let figure = |name: &str, took: &[f64]| {
+        let promise = Peer { name: "promise".into(), value: PROMISED_MILLIS };
+        let figure = Figure::new(name, "ms", median(took), promise, Target::AtMost(1.0));
+        figure.spread(&[("ours", took)])
+    };
+    let [more, less] = &took;
+    Ok(vec![figure("domain-memory-more", more), figure("domain-memory-less", less)])
 }
 
 fn millis(since: Instant) -> f64 {

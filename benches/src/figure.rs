@@ -5,6 +5,8 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use crate::rounds::by_part;
+
 /// Begins a report on a stream that carries other text too (RFC 7464).
 const REPORT_MARK: &str = "\x1e";
 
@@ -54,6 +56,10 @@ pub struct Figure {
     ratio: f64,
     target: String,
     pass: bool,
+    /// What was measured at most in 1% to 100% of the rounds, and of whom, where that is of
+    /// interest.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    spread: Vec<(&'static str, Vec<f64>)>,
 }
 
 impl Figure {
@@ -79,7 +85,33 @@ impl Figure {
         target: Target,
     ) -> Figure {
         let pass = target.is_met_by(ratio);
-        Figure { name: name.into(), unit, ours, peer, ratio, target: target.to_string(), pass }
+        Figure {
+            name: name.into(),
+            unit,
+            ours,
+            peer,
+            ratio,
+            target: target.to_string(),
+            pass,
+            spread: Vec::new(),
+        }
+    }
+
+    /// The same with how the times are spread of each who was measured, which whoever looks on is
+    /// told, too.
+    #[must_use]
+    pub fn spread(mut self, all: &[(&'static str, &[f64])]) -> Figure {
+        for (who, times) in all {
+            let parts = by_part(times);
+            let [p50, p90, p99, most] =
+                [50, 90, 99, 100].map(|part| parts.get(part - 1).copied().unwrap_or(f64::NAN));
+            let Figure { name, unit, .. } = &self;
+            eprintln!(
+                "  {name}, {who}: p50 {p50:.2}, p90 {p90:.2}, p99 {p99:.2}, most {most:.2} {unit}"
+            );
+            self.spread.push((who, parts));
+        }
+        self
     }
 
     /// Sends it to whoever started this program. One that has gone away needs no results.

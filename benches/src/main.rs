@@ -111,7 +111,7 @@ const fn usual(name: &'static str, run: Run) -> Benchmark {
 }
 
 /// Every benchmark, the quick ones first.
-const BENCHMARKS: [Benchmark; 35] = [
+const BENCHMARKS: [Benchmark; 36] = [
     usual("ring-poll", poll::run),
     usual("ring-sleep", sleep::run),
     usual("ring-throughput", throughput::run),
@@ -149,6 +149,7 @@ const BENCHMARKS: [Benchmark; 35] = [
     Benchmark { name: "domain-colocate", run: domain::run_colocate, quick: None, long: true },
     Benchmark { name: "domain-create", run: domain::run_create, quick: None, long: true },
     Benchmark { name: "domain-core", run: domain::run_core, quick: None, long: true },
+    Benchmark { name: "domain-memory", run: domain::run_memory, quick: None, long: true },
     Benchmark { name: "store", run: store::run, quick: Some(store::try_out), long: true },
     Benchmark { name: "sort", run: sort::run, quick: Some(sort::try_out), long: true },
     Benchmark {

@@ -72,6 +72,14 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
+/// What 1%, 2% and so on of the values are at most, up to all; nothing if there is none.
+pub fn by_part(values: &[f64]) -> Vec<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let parts = (1..=100).map(|part| (sorted.len() * part).div_ceil(100));
+    parts.filter_map(|count| sorted.get(count.checked_sub(1)?).copied()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,6 +89,15 @@ mod tests {
         assert_eq!(median(&[3.0, 1.0, 1e9]), 3.0);
         assert_eq!(median(&[4.0, 1.0, 2.0, -7.0]), 1.5);
         assert!(median(&[]).is_nan());
+    }
+
+    #[test]
+    fn parts_are_of_the_values_in_rising_order() {
+        let falling: Vec<f64> = (1..=200).rev().map(f64::from).collect();
+        let parts = by_part(&falling);
+        assert_eq!((parts.len(), parts[0], parts[49], parts[99]), (100, 2.0, 100.0, 200.0));
+        assert_eq!(by_part(&[3.0, 1.0])[48..51], [1.0, 1.0, 3.0]);
+        assert!(by_part(&[]).is_empty());
     }
 
     #[test]

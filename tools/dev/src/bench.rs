@@ -52,6 +52,9 @@ struct Benchmark {
     target: String,
     /// Whether it is.
     pass: bool,
+    /// What was measured at most in 1% to 100% of the rounds, and of whom, where that is said.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    spread: Vec<(String, Vec<f64>)>,
 }
 
 /// What a benchmark is measured against.
@@ -78,6 +81,7 @@ pub fn run(options: &Bench) -> Result<(), Failure> {
         return ends.into_iter().collect();
     }
     let record = Record::of(&options.recorded, "bench")?;
+    let spread = Record::of(&options.recorded, "spread")?;
     let mut command = child::command(needs::provided(BENCHES)?);
     command.args(options.control.then_some("--control"));
     command.args(options.quick.then_some("--quick")).args(&options.names);
@@ -103,6 +107,7 @@ pub fn run(options: &Bench) -> Result<(), Failure> {
         false => describe(&results),
     })?;
     record.map_or(Ok(()), |it| it.append(&results.benchmarks))?;
+    spread.map_or(Ok(()), |it| it.append_spread(&results.benchmarks))?;
     if let Some(error) = damaged {
         return Err(Failure::failed(format!("a benchmark's result is damaged: {error}")));
     }

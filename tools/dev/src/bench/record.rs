@@ -56,7 +56,24 @@ impl Record {
 
     /// Appends what was measured; all of it or, if there is no room, an error.
     pub fn append(&self, benchmarks: &[Benchmark]) -> Result<(), Failure> {
-        let lines: String = benchmarks.iter().flat_map(|it| self.lines(it)).collect();
+        self.write(benchmarks.iter().flat_map(|it| self.lines(it)).collect())
+    }
+
+    /// Appends how times are spread of those benchmarks that say so: a line for each percentile.
+    pub fn append_spread(&self, benchmarks: &[Benchmark]) -> Result<(), Failure> {
+        let of = |it: &Benchmark, whose: &str, values: &[f64]| -> String {
+            let line = |(part, value): (usize, &f64)| {
+                self.line(it, &format!("{whose}, {part}%"), *value, &it.unit, &self.note)
+            };
+            (1..).zip(values).map(line).collect()
+        };
+        let all = |it: &Benchmark| -> String {
+            it.spread.iter().map(|(whose, values)| of(it, whose, values)).collect()
+        };
+        self.write(benchmarks.iter().map(all).collect())
+    }
+
+    fn write(&self, lines: String) -> Result<(), Failure> {
         let opened = OpenOptions::new().append(true).open(&self.file);
         let done = opened.and_then(|mut file| file.write_all(lines.as_bytes()));
         done.map_err(|error| failed(&self.file, &error))
@@ -64,22 +81,22 @@ impl Record {
 
     /// The lines of one benchmark.
     fn lines(&self, benchmark: &Benchmark) -> [String; 3] {
-        let Benchmark { name, unit, ours, peer, ratio, pass, .. } = benchmark;
+        let Benchmark { unit, ours, peer, ratio, pass, .. } = benchmark;
         let missed = if *pass { "" } else { "target missed" };
         let notes: Vec<&str> =
             [self.note.as_str(), missed].into_iter().filter(|it| !it.is_empty()).collect();
-        let notes = notes.join("; ");
-        let line = |figure: &str, value: f64, unit: &str, note: &str| {
-            let value = digits(value);
-            let Record { date, commit, machine, .. } = self;
-            let cells = [date, commit, machine, name, figure, &value, unit, note];
-            cells.map(cell).join(",") + "\n"
-        };
         [
-            line("ours", *ours, unit, &self.note),
-            line(&peer.name, peer.value, unit, &self.note),
-            line("ratio", *ratio, "x", &notes),
+            self.line(benchmark, "ours", *ours, unit, &self.note),
+            self.line(benchmark, &peer.name, peer.value, unit, &self.note),
+            self.line(benchmark, "ratio", *ratio, "x", &notes.join("; ")),
         ]
+    }
+
+    fn line(&self, of: &Benchmark, figure: &str, value: f64, unit: &str, note: &str) -> String {
+        let value = digits(value);
+        let Record { date, commit, machine, .. } = self;
+        let cells = [date, commit, machine, &of.name, figure, &value, unit, note];
+        cells.map(cell).join(",") + "\n"
     }
 }
 
@@ -169,9 +186,12 @@ mod tests {
             ratio: 1.6927,
             target: "at most 2.0".into(),
             pass: true,
+            spread: vec![("ours".into(), vec![3.0, 4.5])],
         };
         let file = file.path().to_path_buf();
-        record(file.clone(), "slow, and \"odd\"").append(&[met]).unwrap();
+        let slow = record(file.clone(), "slow, and \"odd\"");
+        slow.append(std::slice::from_ref(&met)).unwrap();
+        slow.append_spread(&[met]).unwrap();
         let missed = Benchmark {
             name: "send".into(),
             unit: "us".into(),
@@ -180,6 +200,7 @@ mod tests {
             ratio: 0.000_123_456,
             target: "at most 0".into(),
             pass: false,
+            spread: vec![],
         };
         record(file.clone(), "").append(&[missed]).unwrap();
         let start = "2026-01-02,abc+,\"2 CPUs, some\"";
@@ -189,6 +210,8 @@ mod tests {
              {start},ring,ours,161.2,ns,{note}\n\
              {start},ring,cache line,95.25,ns,{note}\n\
              {start},ring,ratio,1.693,x,{note}\n\
+             {start},ring,\"ours, 1%\",3,ns,{note}\n\
+             {start},ring,\"ours, 2%\",4.5,ns,{note}\n\
              {start},send,ours,0,us,\n\
              {start},send,copy,12346,us,\n\
              {start},send,ratio,0.0001235,x,target missed\n"
