@@ -88,12 +88,22 @@ impl Peer {
         &self.gossip
     }
 
+    /// Whether somebody tells of a node, or it itself, within `patience`.
+    pub fn hears_of(&mut self, node: NodeId, patience: Duration) -> Result<bool, Failure> {
+        self.until(patience, |peer| peer.gossip.member(node).is_some())
+    }
+
     /// Tells the nodes that this one has ended, so that none has to miss it first. One that nobody
     /// has told of within `patience` is known to nobody.
     pub fn tell_end(&mut self, node: NodeId, patience: Duration) -> Result<(), Failure> {
-        self.until(patience, |peer| peer.gossip.member(node).is_some())?;
+        self.hears_of(node, patience)?;
         self.gossip.tell_end(node);
         self.turn()
+    }
+
+    /// Asks a node for what it has that is not known here.
+    pub fn ask(&mut self, node: NodeId) {
+        self.gossip.ask(node);
     }
 
     /// Takes part until `done` says so or `patience` is over; whether it did.
@@ -255,7 +265,11 @@ impl Peer {
                     self.ended.insert(call, outcome(call.node, end));
                 }
                 Event::Gossip { from, data, .. } => self.gossip.receive(now, from, &data, false),
-                Event::Broadcast { from, data, .. } => self.gossip.receive(now, from, &data, true),
+                Event::Broadcast { from, data, .. } => {
+                    self.gossip.receive(now, from, &data, true);
+                    // It has just begun, and tells a tool nothing by itself.
+                    self.gossip.ask(from);
+                }
                 Event::Request { serving, .. } => {
                     let why = b"a tool offers no services".to_vec();
                     // It fails only if nobody waits.

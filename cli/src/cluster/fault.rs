@@ -276,7 +276,8 @@ pub fn restart(folder: &Folder, target: Place) -> Result<String, Failure> {
         match waiting.look() {
             Ok(true) => {
                 if started.has_cores_away() {
-                    domain::cores::settle(folder, &alone, &started)?;
+                    let peer = &mut Peer::join(folder, &alone)?;
+                    domain::cores::settle(peer, folder, &alone, &started)?;
                 }
                 return Ok(format!("started anew: {name} g{}", started.generation));
             }

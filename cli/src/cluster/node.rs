@@ -7,6 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nile_abi::{MacAddress, NodeId, Role};
 use nile_kernel::Config;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use toml::Spanned;
@@ -210,6 +212,16 @@ pub fn prepare(
 /// The socket, in the folder of its cluster, at which a hosted node takes files.
 pub fn files(node: NodeId) -> String {
     format!("{node}.files")
+}
+
+/// Whether the process of a hosted node is there: its socket for files is of no use without.
+pub fn listens(folder: &Folder, node: NodeId) -> bool {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+    let address = SocketAddrUnix::new(folder.file(&files(node)));
+    let connected = socket.and_then(|socket| connect(&socket, &address?));
+    // One that is slow has no room for more who want to give it files.
+    matches!(connected, Ok(()) | Err(Errno::AGAIN))
 }
 
 /// The packages of a node that runs a scenario, in the folder of its cluster.

@@ -1,10 +1,12 @@
-//! Waiting until a cluster, or a node that was started anew, is up: its cables are plugged in, it
+//! Waiting until a cluster, or a node that was started anew, is up: it is on the network, it
 //! knows all others and all that they have, and they know it.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use nile_abi::NodeId;
+use nile_abi::{CoreId, NodeId};
+use nile_interfaces::virtual_memory::VirtualMemoryClient;
+use nile_stl::Client as _;
 
 use super::folder::{Folder, Record};
 use super::members::{self, View};
@@ -15,6 +17,9 @@ use crate::switch::control::Client;
 /// How often it is looked.
 pub const LOOK: Duration = Duration::from_millis(20);
 
+/// How often a node is asked that has begun, and how long nothing more may come from it.
+const SOON: Duration = Duration::from_millis(1);
+
 /// How long a node may take to say whom it knows, before it is asked again.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -23,8 +28,6 @@ pub struct Waiting<'c> {
     record: &'c Record,
     peer: Peer,
     control: Client,
-    /// Whether all cables are plugged in.
-    plugged: bool,
     /// What was seen at the last look: services are published one after the other, so all are
     /// known when nothing more comes.
     last: BTreeMap<NodeId, View>,
@@ -40,8 +43,7 @@ impl<'c> Waiting<'c> {
         let control = Client::connect(folder.path(), Duration::ZERO);
         let control = control.map_err(|error| Failure::failed(error.to_string()))?;
         let (reason, missing) = ("nothing has come about".into(), Vec::new());
-        let (plugged, last) = (false, BTreeMap::new());
-        Ok(Waiting { record, peer, control, plugged, last, reason, missing })
+        Ok(Waiting { record, peer, control, last: BTreeMap::new(), reason, missing })
     }
 
     /// Why it is not up.
@@ -54,40 +56,65 @@ impl<'c> Waiting<'c> {
         &self.missing
     }
 
-    /// Whether it has come about. Takes a moment.
+    /// Whether it has come about. Takes a moment, and no longer than until there is news.
     pub fn look(&mut self) -> Result<bool, Failure> {
-        self.peer.until(LOOK, |_| false)?;
-        if !self.plugged {
-            let unplugged = self.unplugged()?;
-            self.plugged = unplugged.is_empty();
-            if !self.plugged {
-                return Ok(self.blame("not on the network", unplugged));
-            }
-        }
         let nodes: Vec<NodeId> = self.record.nodes.iter().map(|it| it.node()).collect();
         let names = |nodes: Vec<&NodeId>| nodes.into_iter().map(NodeId::to_string).collect();
-        let silent: Vec<&NodeId> = nodes.iter().filter(|node| !self.is_heard(**node)).collect();
+        self.wait_for_news(&nodes)?;
+        let silent = nodes.iter().filter(|node| !is_heard(self.record, &self.peer, **node));
+        let silent: Vec<&NodeId> = silent.collect();
         if !silent.is_empty() {
-            return Ok(self.blame("not heard of, or not wholly", names(silent)));
+            let unplugged = self.unplugged()?;
+            return Ok(match unplugged.is_empty() {
+                true => self.blame("not heard of, or not wholly", names(silent)),
+                false => self.blame("not on the network", unplugged),
+            });
         }
         let views = members::views(&mut self.peer, &nodes, PATIENCE)?;
         let silent: Vec<&NodeId> = nodes.iter().filter(|it| !views.contains_key(it)).collect();
         if !silent.is_empty() {
             return Ok(self.blame("no answer from", names(silent)));
         }
+        let is_still = views == self.last;
+        self.last = views;
+        let views = &self.last;
         // What a node says of itself is so.
         let own = |node: &NodeId| views.get(node).and_then(|view| view.living.get(node));
         let sees = |view: &View| {
             nodes.iter().all(|it| own(it).is_some() && view.living.get(it) == own(it))
         };
         let ignorant = views.iter().filter(|(_, view)| !sees(view)).map(|(node, _)| node);
-        let ignorant: Vec<&NodeId> = ignorant.collect();
+        let ignorant: Vec<String> = names(ignorant.collect());
         if !ignorant.is_empty() {
-            return Ok(self.blame("do not know all others", names(ignorant)));
+            return Ok(self.blame("do not know all others", ignorant));
         }
-        let is_still = views == self.last;
-        self.last = views;
         Ok(is_still || self.blame("still publishing", Vec::new()))
+    }
+
+    /// Waits until all of these nodes are heard and have published what comes last, for at most as
+    /// long as a look takes. Once that is so, waits for what may follow.
+    fn wait_for_news(&mut self, nodes: &[NodeId]) -> Result<(), Failure> {
+        let (record, peer) = (self.record, &mut self.peer);
+        let is_complete =
+            |peer: &Peer, node| is_heard(record, peer, node) && has_published(peer, node);
+        let are_complete = |peer: &Peer| nodes.iter().all(|node| is_complete(peer, *node));
+        if !self.last.is_empty() && are_complete(peer) {
+            // What several nodes know of each other takes rounds of gossip.
+            let rest = if nodes.len() == 1 { SOON } else { LOOK };
+            return peer.until(rest, |_| false).map(drop);
+        }
+        let deadline = Instant::now() + LOOK;
+        while !are_complete(peer) && Instant::now() < deadline {
+            // A node tells a tool of what it has when it begins, and then when it is asked.
+            let begun = nodes.iter().filter(|node| has_begun(record, peer, **node));
+            let asked: Vec<NodeId> =
+                begun.copied().filter(|node| !is_complete(peer, *node)).collect();
+            asked.iter().for_each(|node| peer.ask(*node));
+            let rest = if asked.is_empty() { LOOK } else { SOON };
+            let left = deadline.saturating_duration_since(Instant::now());
+            peer.until(rest.min(left), |peer| are_complete(peer))?;
+        }
+        Ok(())
     }
 
     fn blame(&mut self, what: &str, nodes: Vec<String>) -> bool {
@@ -106,16 +133,30 @@ impl<'c> Waiting<'c> {
         let is_up = |name: &String| links.iter().any(|link| link.name == *name && link.up);
         Ok(names.filter(|name| !is_up(name)).collect())
     }
+}
 
-    /// Whether this peer knows all cores of a node, in the generation that it was started with
-    /// last or one after that: a network core that restarts takes the next.
-    fn is_heard(&self, node: NodeId) -> bool {
-        let gossip = self.peer.known();
-        let started = self.record.nodes.iter().find(|it| it.node() == node);
-        let cores = started.map_or(0, |it| self.record.cores_of(it));
-        let started = started.map_or(0, |it| it.generation);
-        gossip.member(node).is_some_and(|it| it.generation.0 >= started)
-            && known::cores(gossip, node).len() == usize::from(cores)
-            && members::target(&self.peer, node).is_some()
-    }
+/// Whether a peer has heard of a node since it was started last: a network core that restarts takes
+/// the generation after that one.
+fn has_begun(record: &Record, peer: &Peer, node: NodeId) -> bool {
+    let started = record.nodes.iter().find(|it| it.node() == node).map_or(0, |it| it.generation);
+    peer.known().member(node).is_some_and(|it| it.generation.0 >= started)
+}
+
+/// Whether it knows all cores of the node besides, and can ask it.
+fn is_heard(record: &Record, peer: &Peer, node: NodeId) -> bool {
+    let started = record.nodes.iter().find(|it| it.node() == node);
+    let cores = started.map_or(0, |it| record.cores_of(it));
+    has_begun(record, peer, node)
+        && known::cores(peer.known(), node).len() == usize::from(cores)
+        && members::target(peer, node).is_some()
+}
+
+/// Whether each core of a node has published the last of what all cores have: they publish in the
+/// order of names, and what else a core has comes right after that. A node that is to have only
+/// some services may have none of it.
+fn has_published(peer: &Peer, node: NodeId) -> bool {
+    let gossip = peer.known();
+    let last = || known::named(gossip, node, VirtualMemoryClient::INTERFACE.name);
+    let has = |core: u16| last().any(|target| target.core == CoreId(core));
+    known::cores(gossip, node).iter().all(|it| has(it.core))
 }

@@ -39,6 +39,8 @@ pub struct Carrier {
     record: Record,
     supervisor: Supervisor<FileWords>,
     _claim: Claim,
+    /// Its place in the cluster, once there is something to say to nodes.
+    peer: Option<Peer>,
     /// The domain that can be started.
     prepared: Option<Prepared>,
     /// What a domain can have, and its disks, if one is made.
@@ -79,6 +81,7 @@ impl Carrier {
             record,
             supervisor,
             _claim: claim,
+            peer: None,
             prepared: None,
             limits: Limits { cores: (1, 1), units: (1, 1), priority: 0 },
             disk: None,
@@ -176,7 +179,7 @@ impl Carrier {
                     }
                 },
                 Action::Send(id, Message::Stop) => {
-                    process::end(self.folder.path(), |it| it == part(id), STOP);
+                    self.stop(id);
                     Some(Happened::Ended(id))
                 }
                 Action::Send(id, Message::OfferCore(core)) => {
@@ -294,16 +297,31 @@ impl Carrier {
             }
         }
         match &alone.nodes[..] {
-            [node] if node.has_cores_away() => cores::settle(&self.folder, &self.record, node),
+            [node] if node.has_cores_away() => self.settle_cores(node),
             _ => Ok(()),
         }
+    }
+
+    /// The command's place in the cluster, which it takes once.
+    fn peer(&mut self) -> Result<&mut Peer, Failure> {
+        let peer = match self.peer.take() {
+            Some(peer) => peer,
+            None => Peer::join(&self.folder, &self.record)?,
+        };
+        Ok(self.peer.insert(peer))
+    }
+
+    fn settle_cores(&mut self, node: &Node) -> Result<(), Failure> {
+        self.peer()?;
+        let Carrier { folder, record, peer: Some(peer), .. } = self else { return Ok(()) };
+        cores::settle(peer, folder, record, node)
     }
 
     /// Has a domain use the cores that it has now; whether it does. Why it does not is told in the
     /// end.
     fn settle(&mut self, id: DomainId) -> bool {
         let settled = self.node_with_cores(id).and_then(|node| {
-            cores::settle(&self.folder, &self.record, &node)?;
+            self.settle_cores(&node)?;
             self.folder.set_record(&self.record)
         });
         settled.map_err(|failure| self.failure = Some(failure)).is_ok()
@@ -321,7 +339,7 @@ impl Carrier {
             node.domain.as_mut().ok_or_else(gone)?.memory = u64::from(units) * UNIT;
             let node = node.clone();
             self.folder.set_record(&self.record)?;
-            memory::settle(&self.folder, &self.record, &node)
+            memory::settle(self.peer()?, &node)
         };
         let settled = settle(units.saturating_sub(less));
         if settled.is_err() && less > 0 {
@@ -387,14 +405,24 @@ impl Carrier {
         domain.filter(|it| it.state.is_running()).map(|it| it.id)
     }
 
+    /// Ends a domain's processes. What there is to be told of its end it says best itself, before.
+    fn stop(&mut self, id: DomainId) {
+        let node = NodeId(node_of(id));
+        if node::listens(&self.folder, node) {
+            // If nobody can be told of it, they miss the domain after a while.
+            drop(self.peer().and_then(|peer| peer.hears_of(node, TELL)));
+        }
+        process::end(self.folder.path(), |it| it == part(id), STOP);
+    }
+
     /// Tells the other nodes that a domain has ended: they would miss it after a while. If they
     /// cannot be told, they do.
-    fn tell_end(&self, id: DomainId) {
-        tell_end(&self.folder, &self.record, node_of(id));
+    fn tell_end(&mut self, id: DomainId) {
+        drop(self.peer().and_then(|peer| peer.tell_end(NodeId(node_of(id)), TELL)));
     }
 }
 
-/// Tells the other nodes that a domain's has ended, if they can be told.
+/// The same by a place in the cluster that is taken for it.
 pub fn tell_end(folder: &Folder, record: &Record, node: u32) {
     let told = Peer::join(folder, record).and_then(|mut peer| peer.tell_end(NodeId(node), TELL));
     drop(told);

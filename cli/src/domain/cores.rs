@@ -24,12 +24,16 @@ const LIMIT: Duration = Duration::from_secs(20);
 
 /// Has a domain use as many cores as it has in the record, on their CPUs. Blocks until it does; a
 /// core that does not leave in time stays, and this fails.
-pub fn settle(folder: &Folder, record: &Record, node: &Node) -> Result<(), Failure> {
+pub fn settle(
+    peer: &mut Peer,
+    folder: &Folder,
+    record: &Record,
+    node: &Node,
+) -> Result<(), Failure> {
     let Some(domain) = &node.domain else { return Ok(()) };
     let (count, cpus) = (domain.cores.len() as u16, record.cpus_of(node));
-    let place = || pin::move_to(&cpus, &process::of(folder.path(), &node.name()));
-    let mut peer = Peer::join(folder, record)?;
-    let target = find(&mut peer, node, CoreManagerClient::INTERFACE.name)?;
+    let processes = process::of(folder.path(), &node.name());
+    let target = find(peer, node, CoreManagerClient::INTERFACE.name)?;
     let settled = peer.work(LIMIT, async |clients| -> CallResult<()> {
         let manager = clients.at::<CoreManagerClient>(target);
         let cores = manager.list().await?;
@@ -38,12 +42,12 @@ pub fn settle(folder: &Folder, record: &Record, node: &Node) -> Result<(), Failu
         for it in cores.iter().rev().filter(|it| it.core >= count && !is_away(&it.phase)) {
             manager.send_away(it.core, patience_ms).await?;
         }
-        // What stays leaves the CPUs of what has left, before anybody else has them.
-        place();
+        // What stays leaves the CPUs of what has left, before anybody else has them. What comes
+        // back finds its own: it is started by what has been moved.
+        pin::move_to(&cpus, &processes);
         for it in cores.iter().filter(|it| it.core < count && is_away(&it.phase)) {
             manager.call_back(it.core).await?;
         }
-        place();
         Ok(())
     })?;
     settled.map_err(|error| Failure::failed(format!("{}: {error}", domain.name)))

@@ -8,7 +8,7 @@ use nile_interfaces::physical_memory::PhysicalMemoryClient;
 use nile_stl::Client;
 
 use super::cores;
-use crate::cluster::folder::{Folder, Node, Record};
+use crate::cluster::folder::Node;
 use crate::failure::Failure;
 use crate::peer::Peer;
 
@@ -17,11 +17,10 @@ const LIMIT: Duration = Duration::from_secs(5);
 
 /// Has a domain use as much memory as it has in the record. Blocks until it does. One that has too
 /// little that is free keeps all, and this fails.
-pub fn settle(folder: &Folder, record: &Record, node: &Node) -> Result<(), Failure> {
+pub fn settle(peer: &mut Peer, node: &Node) -> Result<(), Failure> {
     let Some(domain) = &node.domain else { return Ok(()) };
     let away = domain.most_memory.saturating_sub(domain.memory) / UNIT;
-    let mut peer = Peer::join(folder, record)?;
-    let target = cores::find(&mut peer, node, PhysicalMemoryClient::INTERFACE.name)?;
+    let target = cores::find(peer, node, PhysicalMemoryClient::INTERFACE.name)?;
     let settled = peer.work(LIMIT, async |clients| {
         clients.at::<PhysicalMemoryClient>(target).set_away(away).await
     })?;

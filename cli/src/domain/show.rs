@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::carry::{last_line, node_of_place, part};
 use super::sharing::Shared;
 use crate::cluster::folder::{self, Folder, Node, Record};
-use crate::cluster::{node, process};
+use crate::cluster::node;
 use crate::failure::Failure;
 use crate::size::Bytes;
 use crate::table;
@@ -58,8 +58,8 @@ impl Seen {
         let borrowed = ledger.cores().filter(|(_, it)| it.owner == own && it.lender != own);
         let borrowed = borrowed.filter_map(|(core, it)| Some((core, named(it.lender)?))).collect();
         let part = part(id);
-        let runs = !process::of(folder.path(), &part).is_empty();
         let node = record.nodes.iter().find(|node| node.name() == part);
+        let runs = node.is_some_and(|it| node::listens(folder, it.node()));
         let is_gone = domain.state == Lifecycle::Running && !runs;
         Seen {
             name: name.to_string(),

@@ -30,24 +30,38 @@ pub fn living(gossip: &Gossip) -> impl Iterator<Item = Member> {
 
 /// Every instance on a node that is not down, by node, core and name.
 pub fn instances(gossip: &Gossip) -> Vec<(Target, &Instance)> {
-    let mut all: Vec<(Target, &Instance)> = Vec::new();
-    for Member { node, generation, .. } in living(gossip) {
-        let instances = gossip.directory(node).into_iter().flat_map(|it| it.instances());
-        all.extend(instances.map(|instance| {
-            let (core, number) = (CoreId(instance.core), instance.number);
-            (Target { node, generation, core, number }, instance)
-        }));
-    }
+    let mut all: Vec<(Target, &Instance)> =
+        living(gossip).flat_map(|member| of(gossip, member)).collect();
     all.sort_by(|(one, its), (other, theirs)| {
         (one.node, one.core, &its.name).cmp(&(other.node, other.core, &theirs.name))
     });
     all
 }
 
+/// Those of one member, in no order that means anything.
+fn of(gossip: &Gossip, member: Member) -> impl Iterator<Item = (Target, &Instance)> {
+    let Member { node, generation, .. } = member;
+    let instances = gossip.directory(node).into_iter().flat_map(|it| it.instances());
+    instances.map(move |instance| {
+        let (core, number) = (CoreId(instance.core), instance.number);
+        (Target { node, generation, core, number }, instance)
+    })
+}
+
+/// The instances `name` of a node that is not down, one for each core that has it.
+pub fn named<'g>(
+    gossip: &'g Gossip,
+    node: NodeId,
+    name: &'g str,
+) -> impl Iterator<Item = Target> + 'g {
+    let member = gossip.member(node).filter(|member| member.state != State::Down);
+    let all = member.into_iter().flat_map(|member| of(gossip, member));
+    all.filter(move |(_, instance)| instance.name == name).map(|(target, _)| target)
+}
+
 /// The instance `name` of a node, on the lowest of the cores that have it.
 pub fn on_node(gossip: &Gossip, node: NodeId, name: &str) -> Option<Target> {
-    let mut all = instances(gossip).into_iter();
-    all.find(|(target, it)| target.node == node && it.name == name).map(|(target, _)| target)
+    named(gossip, node, name).min_by_key(|target| target.core)
 }
 
 /// The cores of a node, without those that it no longer has.

@@ -288,12 +288,15 @@ fn domains_need_no_supervisor_to_run_and_end_with_the_cluster() {
 fn a_create_that_is_ended_in_the_midst_leaves_nothing() {
     for signal in ["-INT", "-KILL"] {
         let place = supervised();
+        // It does not hear that the domain is up.
+        place.run(&["fault", "loss", "100%"]).expect(0);
         let mut create = place.nile();
         create.args(["domain", "create", "web", "--cores", "2", "--memory", "64M"]);
         let mut create = create.spawn().unwrap();
         until("it starts", || !place.workers("n2").is_empty());
         send(signal, create.id());
         create.wait().unwrap();
+        place.run(&["fault", "loss", "0"]).expect(0);
         // Whoever is next undoes what the killed one has left.
         place.run(&["domain", "create", "other", "--cores", "3", "--memory", "64M"]).expect(0);
         let list = place.json(&["domain", "list"]);

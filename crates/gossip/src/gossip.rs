@@ -23,7 +23,7 @@ use crate::settings::Settings;
 use crate::swim::Swim;
 use crate::table::{Member, State, Table, below};
 use crate::watch::Watch;
-use crate::wire::{CHANGES, EMPTY, OBSERVER, ROW, Row};
+use crate::wire::{CHANGES, EMPTY, OBSERVER, Poll, ROW, Row};
 
 /// A node's gossip.
 pub struct Gossip {
@@ -184,6 +184,16 @@ impl Gossip {
         for member in living.map(|row| NodeId(row.node)).collect::<Vec<_>>() {
             self.send(Destination::Node(member), messages.clone());
         }
+    }
+
+    /// Asks a living node for what it has that is not known here, for whoever looks on: no rumours
+    /// come there, and a node that has just begun is known to few.
+    pub fn ask(&mut self, node: NodeId) {
+        let Some(row) = self.table.get(node).filter(|row| row.live) else { return };
+        let poll = Poll { node: row.node, generation: row.generation, have: row.version };
+        let mut packer = self.packer(1);
+        packer.poll(poll);
+        self.send(Destination::Node(node), packer.finish());
     }
 
     /// Changes this node's directory and gives its new version; the cluster is told in the rounds

@@ -74,7 +74,9 @@ impl Gossip {
                 reply.range(self.whole_range());
             }
         } else {
-            self.starting = None;
+            if message.flags & OBSERVER == 0 {
+                self.starting = None;
+            }
             self.read(now, from, message, &mut reply);
         }
         self.send(Destination::Node(from), reply.finish());

@@ -309,3 +309,42 @@ fn a_quiet_node_wakes_once_in_a_round() {
     net.rounds(100);
     assert!((300..=310).contains(&net.wakes), "{}", net.wakes);
 }
+
+#[test]
+fn an_observer_that_asks_a_node_which_begins_need_not_wait_for_a_round() {
+    let mut net = Net::of(2);
+    net.start(Settings { observer: true, ..settings(99, 1) });
+    net.rounds(40);
+    let seen = |net: &Net| numbers(&net.nodes[&NodeId(99)], 3);
+    let begin = |net: &mut Net| {
+        let mut gossip = Gossip::new(settings(3, 1));
+        gossip.set_local(Update::Publish(instance(5))).unwrap();
+        gossip.start(net.now);
+        net.nodes.insert(NodeId(3), gossip);
+        net.run(DELAY * 2);
+        assert_eq!(net.node(99).member(NodeId(3)).map(|it| it.version), Some(0));
+    };
+    begin(&mut net);
+    net.node(99).ask(NodeId(3));
+    net.run(DELAY * 3);
+    assert_eq!(seen(&net), [5]);
+    // Nobody of whom nothing is known is asked.
+    net.node(99).ask(NodeId(4));
+    assert_eq!(net.node(99).poll_transmit(), None);
+}
+
+#[test]
+fn an_answer_of_an_observer_ends_no_start() {
+    let mut net = Net::new();
+    net.passes = |from, to| from != NodeId(1) && to != NodeId(1);
+    net.start(settings(1, 1));
+    net.start(Settings { observer: true, ..settings(99, 1) });
+    net.start(settings(2, 1));
+    net.run(DELAY * 2);
+    net.node(99).ask(NodeId(2));
+    net.run(DELAY * 4);
+    assert_eq!(net.node(99).live(), 1);
+    net.passes = |_, _| true;
+    net.rounds(4);
+    assert!(net.node(1).member(NodeId(2)).is_some());
+}
