@@ -67,6 +67,8 @@ pub struct Hardware {
     orders: RefCell<VecDeque<Order>>,
     /// The nodes of domains, by place.
     nodes: RefCell<BTreeMap<u8, Weak<RefCell<State>>>>,
+    /// Cores that frames have come for, by their names in the machine.
+    woken: RefCell<Vec<u32>>,
 }
 
 /// What a domain's node knows of its machine.
@@ -89,6 +91,7 @@ impl Hardware {
             cores: RefCell::new(vec![Place::Parked(Instant::START); cores.into()]),
             orders: RefCell::default(),
             nodes: RefCell::default(),
+            woken: RefCell::default(),
         }
     }
 
@@ -143,6 +146,21 @@ impl Hardware {
     pub fn seat(&self, slot: u8) -> Option<Seat> {
         let region = self.seats.get(usize::from(slot).checked_sub(1)?)?;
         Seat::new(region.clone())
+    }
+
+    /// All seats, by place.
+    pub fn seats(&self) -> impl Iterator<Item = Seat> + '_ {
+        self.seats.iter().filter_map(|region| Seat::new(region.clone()))
+    }
+
+    /// Interrupts a core of the machine that waits for frames, by its name.
+    pub fn wake(&self, name: u32) {
+        self.woken.borrow_mut().push(name);
+    }
+
+    /// Which cores are to be interrupted.
+    pub fn take_woken(&self) -> Vec<u32> {
+        self.woken.take()
     }
 
     fn is_parked(&self, core: u16, now: Instant) -> bool {

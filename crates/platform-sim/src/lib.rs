@@ -18,7 +18,7 @@
 //! * [`image`]: what a core runs in place of the node's own image.
 //! * `disk`: a node's disks, and what is left of them when the power fails.
 //! * [`supervised`]: a machine that a supervisor shares out to domains; `hardware`: its cores and
-//!   seats, and what its supervisor may do; `units`: its memory.
+//!   seats, and what its supervisor may do; `units`: its memory; `loops`: frames between nodes.
 //! * `memory`: the node's memory, with an emulated MMU for each core that checks every grant.
 //! * `timer`: what wakes a core at a moment: an exact timer, or a coarse one.
 //! * `state`: what all cores share: clock, events, generator.
@@ -29,6 +29,7 @@ pub mod cluster;
 mod disk;
 mod hardware;
 pub mod image;
+mod loops;
 pub mod machine;
 mod memory;
 mod neighbours;

@@ -14,13 +14,12 @@ use nile_platform::{
 use nile_ring::{PoolMemory, Region, Signal};
 
 use crate::disk::SimDisk;
-use crate::image;
 use crate::memory::{HUGE_BASE, SHARED_BASE, SharedTables};
-use crate::network::SimInterface;
 use crate::state::{Event, State};
 use crate::timer;
 use crate::trace::Happening;
 use crate::user::SimUser;
+use crate::{image, loops};
 
 /// What reading the clock costs: a loop that waits for a moment reaches it.
 const CLOCK_READ: Duration = Duration::from_nanos(20);
@@ -150,8 +149,7 @@ impl Machine for SimMachine {
     }
 
     fn interfaces(&self) -> Vec<Box<dyn Interface>> {
-        let interfaces = SimInterface::all_of(&self.state, self.core).into_iter();
-        interfaces.map(|it| Box::new(it) as Box<dyn Interface>).collect()
+        loops::interfaces(&self.state, self.core)
     }
 
     /// Behind the memory that tables map. What the last incarnation had was dropped with it.

@@ -328,6 +328,11 @@ impl<'a> Scheduler<'a> {
                 let line = Line::disk(disk).filter(|_| interrupts);
                 line.into_iter().for_each(|line| self.interrupt_by(line));
             }
+            Event::Frames { core } => match self.cores[core.index()].status {
+                Status::Asleep { .. } => self.wake_by(core.index(), Cause::Device),
+                ref status if status.is_down() => {}
+                _ => self.state.borrow_mut().interrupt(core, Cause::Device),
+            },
             Event::Tick { core, setting } => self.state.borrow_mut().tick(core, setting),
             Event::Stop { core } => {
                 if !self.cores[core.index()].status.is_down() {

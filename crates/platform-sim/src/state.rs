@@ -38,6 +38,8 @@ pub enum Event {
     Disk { disk: usize, request: u64 },
     /// A core is stopped from outside.
     Stop { core: CoreId },
+    /// Frames have come for a core that waits for them, from another node of its machine.
+    Frames { core: CoreId },
     /// A stopped core begins its next incarnation.
     Start { core: CoreId },
     /// So does one that is away.

@@ -12,20 +12,21 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use nile_abi::{CoreId, Generation, Instant, RoleSet};
+use nile_abi::{CoreId, Generation, Instant, MacAddress, NodeId, RoleSet};
 use nile_domain::DomainId;
 use nile_platform::{Entry, Grant, Loop, SeatPhase};
 
 use crate::hardware::{Build, Domain, Hardware, Order, Place, Text};
 use crate::machine::SimMachine;
 use crate::memory::SimMemory;
+use crate::network::Wire;
 use crate::options::{Faults, Options};
 use crate::simulation::{Finished, Scheduler, Stuck};
 use crate::state::{Event, State};
 use crate::units::Own;
 
 /// Steps after which a run has got lost, however little time has passed in it.
-const MOST_STEPS: u64 = 100_000_000;
+const MOST_STEPS: u64 = 50_000_000;
 
 /// What the seeds of domains are apart.
 const LIFE: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -84,6 +85,8 @@ pub fn simulate_machine(options: &MachineOptions, image: &dyn Image) -> Result<F
     let hardware = Rc::new(Hardware::new(*cores, node.memory_bytes, *memory));
     let begin = Box::new(|machine| image.begin(machine, None));
     let supervisor = Scheduler::new(node, Instant::START, begin);
+    let address = MacAddress::local(NodeId(1), 0);
+    supervisor.state.borrow_mut().wires = vec![Wire::new(address)];
     supervisor.state.borrow_mut().supervises = Some(hardware.clone());
     let (domains, generations, clock) = (BTreeMap::new(), BTreeMap::new(), Instant::START);
     let mut machine = Machine { options, image, hardware, supervisor, domains, generations, clock };
@@ -117,6 +120,7 @@ impl<'a> Machine<'a> {
             0 => self.obey(),
             _ => self.follow(slot),
         }
+        self.hardware.take_woken().into_iter().for_each(|name| self.wake(name));
         if let Some((core, id)) = self.hardware.stray_core() {
             self.broken(format!("I3: hardware core {core} is in {id}, which has not got it"));
         }
@@ -132,8 +136,29 @@ impl<'a> Machine<'a> {
         self.clock + self.supervisor.state.borrow_mut().draw_span(least, more)
     }
 
-    /// Carries out what the supervisor wants.
+    /// Interrupts a core that waits for frames, whosever it is now.
+    fn wake(&self, name: u32) {
+        let own = self.options.supervisor.roles.len() as u32;
+        let (node, core) = match name.checked_sub(own) {
+            None => (&self.supervisor, CoreId(name as u16)),
+            Some(hardware) => {
+                let Some(Place::In(id, core)) = self.hardware.place(hardware as u16) else {
+                    return;
+                };
+                let Some((_, node)) = self.domains.get(&id.slot) else { return };
+                (node, core)
+            }
+        };
+        let mut state = node.state.borrow_mut();
+        let at = self.clock.max(state.clock);
+        state.schedule(at, Event::Frames { core });
+    }
+
+    /// Carries out what the supervisor wants. No cable is plugged into its interface.
     fn obey(&mut self) {
+        let mut state = self.supervisor.state.borrow_mut();
+        state.wires.iter_mut().for_each(|wire| wire.sent.clear());
+        drop(state);
         while let Some(order) = self.hardware.take_order() {
             match order {
                 Order::Build(build) => self.build(build),

@@ -4,15 +4,20 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use nile_abi::{PageSize, PhysAddr};
+use nile_abi::{CoreId, Generation, NodeId, PageSize, PhysAddr, Status};
 use nile_domain::{Command, Create, DOMAINS, Limits, Name, Sizes, UNIT};
+use nile_interfaces::domains::{DomainChange, DomainWanted, DomainsClient};
+use nile_interfaces::gossip::GossipClient;
 use nile_kernel::{Config, Core};
 use nile_platform::{Entry, Grant, Loop, Machine, Manager, Outcome, Wanted};
 use nile_platform_sim::{
     Finished, Image, MachineOptions, Options, Plan, SimMachine, Stuck, Text, simulate_machine,
 };
+use nile_registry::Place;
+use nile_services::ackermann::AckermannClient;
 use nile_services::domains::supervise::Running;
 use nile_sim::Nodes;
+use nile_stl::{CallError, CallResult};
 
 use crate::{options, passed};
 
@@ -41,6 +46,122 @@ fn domains_come_and_go() {
         assert_eq!(figures["words_found_memory_zeroed"], 0, "{figures:?}");
         assert!(finished.log.iter().any(|it| it.contains(" d1.g4.c0] panicked: ")));
         assert_eq!(run(&options, &command), Ok(finished), "the same seed, the same run");
+    }
+}
+
+/// A supervisor that serves, whose domains are nodes of its cluster.
+struct Cluster;
+
+fn config_of(node: u32) -> String {
+    format!("[node]\nid = {node}\n[network]\nunsealed = true\n")
+}
+
+impl Image for Cluster {
+    fn plan(&self, text: &Text, cores: usize, memory: u64) -> Result<Plan, String> {
+        Nodes { config: &Config::default(), command: "serve" }.plan(text, cores, memory)
+    }
+
+    fn begin(&self, machine: SimMachine, text: Option<&Text>) -> Box<dyn Loop> {
+        let config = Config::parse(&config_of(1)).expect("the test's configuration is valid");
+        if text.is_some() {
+            return Nodes { config: &config, command: "serve" }.begin(machine, text);
+        }
+        Box::new(Core::start(machine, &config, |core| {
+            nile_node::deploy(core);
+            if core.machine().manager().is_some() {
+                let own = core.clone();
+                core.spawn(async move {
+                    // What does not hold panics, once.
+                    let is_first = own.machine().generation() == Generation::FIRST;
+                    let all = if is_first { use_domains(&own).await } else { return };
+                    all.unwrap_or_else(|error| panic!("{error}"));
+                    own.finish(Outcome::Success);
+                });
+            }
+        }))
+    }
+}
+
+/// What `nile domain` does, by the service that it asks.
+async fn use_domains(core: &Core<SimMachine>) -> CallResult<()> {
+    let stl = core.stl();
+    let domains = until(core, async || DomainsClient::find(&stl).await).await?;
+    for (node, name) in [(2, "web"), (3, "log")] {
+        let wanted = DomainWanted {
+            name: name.into(),
+            cores: 2,
+            units: 4,
+            least_cores: 1,
+            most_cores: 3,
+            most_units: 8,
+            priority: 1,
+            disk: false,
+        };
+        let planned = domains.plan(wanted.clone()).await?;
+        let made = domains.create(wanted, planned.place, config_of(node)).await?;
+        assert_eq!((made.name.as_str(), made.state.as_str()), (name, "running"));
+    }
+    let at = |node, core| Place { node: NodeId(node), core: CoreId(core) };
+    for (node, number) in [(2, 0), (2, 1), (3, 1)] {
+        let call = async || {
+            let callee = AckermannClient::find_at(&stl, at(node, number)).await?;
+            callee.compute(2, 3).await
+        };
+        assert_eq!(until(core, call).await?, 9);
+    }
+    // Frames go between domains, too.
+    let met = async || {
+        let gossip = GossipClient::find_at(&stl, at(2, 0)).await?;
+        let all = gossip.everyone().await?;
+        let other = all.iter().any(|it| it.identity.node == 3);
+        other.then_some(()).ok_or(CallError::new(Status::NotFound, "they have not met"))
+    };
+    until(core, met).await?;
+
+    let change = DomainChange { cores: Some(3), units: Some(6), force: false };
+    let grown = domains.resize("web".into(), change).await?;
+    assert_eq!((grown.cores.len(), grown.units), (3, 6));
+    let call = async || AckermannClient::find_at(&stl, at(2, 2)).await?.compute(2, 3).await;
+    assert_eq!(until(core, call).await?, 9);
+    let change = DomainChange { cores: Some(2), units: Some(4), force: false };
+    let shrunk = domains.resize("web".into(), change).await?;
+    assert_eq!(shrunk.cores.len(), 2);
+    let cleared = async || {
+        let free = domains.list().await?.free_units;
+        (free == 8).then_some(()).ok_or(CallError::new(Status::Busy, "memory is not cleared"))
+    };
+    until(core, cleared).await?;
+    for name in ["web", "log"] {
+        domains.destroy(name.into(), false).await?;
+    }
+    let left = domains.list().await?;
+    assert_eq!((left.domains, left.free_cores.len(), left.free_units), (vec![], 5, 16));
+    Ok(())
+}
+
+/// What `attempt` gives once it succeeds; its last failure after ten seconds.
+async fn until<T>(
+    core: &Core<SimMachine>,
+    attempt: impl AsyncFn() -> CallResult<T>,
+) -> CallResult<T> {
+    let limit = core.now() + Duration::from_secs(10);
+    loop {
+        match attempt().await {
+            Err(_) if core.now() < limit => core.sleep(Duration::from_millis(5)).await,
+            result => return result,
+        }
+    }
+}
+
+#[test]
+fn domains_are_nodes_that_are_called_by_name_over_their_loops() {
+    for seed in 0..4 {
+        let finished = simulate_machine(&machine(seed, 5, 16), &Cluster).unwrap_or_else(|stuck| {
+            panic!("{stuck}\n{}", stuck.log.join("\n"));
+        });
+        let log = finished.log.join("\n");
+        assert!(!log.contains("c0] panicked"), "seed {seed}: {log}");
+        assert_eq!(finished.outcome, Outcome::Success, "seed {seed}: {log}");
     }
 }
 
