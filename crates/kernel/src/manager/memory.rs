@@ -36,8 +36,6 @@ use crate::report::MemoryReport;
 enum Origin {
     Run,
     Frame(PageSize),
-    /// 2 MiB that are the supervisor's, which domains share.
-    Share,
 }
 
 /// A piece of memory that is given out.
@@ -106,9 +104,7 @@ impl Places {
     fn first_page(self, start: PhysAddr, origin: Origin) -> (VirtAddr, PageSize) {
         let (base, size) = match (origin, self.huge) {
             (Origin::Frame(PageSize::Huge), Some(huge)) => (huge, PageSize::Huge),
-            (Origin::Frame(PageSize::Huge | PageSize::Large) | Origin::Share, _) => {
-                (self.shared, PageSize::Large)
-            }
+            (Origin::Frame(PageSize::Huge | PageSize::Large), _) => (self.shared, PageSize::Large),
             (Origin::Frame(PageSize::Small) | Origin::Run, _) => (self.shared, PageSize::Small),
         };
         (VirtAddr(base.0 + start.0), size)
@@ -417,7 +413,6 @@ impl<T: TableMemory> Memory<T> {
         }
         match origin {
             Origin::Frame(size) => self.physical.free(grant.start, size)?,
-            Origin::Share => {}
             Origin::Run => {
                 let frames = (bytes / PageSize::Small.bytes()) as usize;
                 let unused = self.runs.give(grant.start, frames).map_err(|_| Status::Invalid)?;

@@ -26,7 +26,7 @@ impl<T: TableMemory> Memory<T> {
             return Err(Status::Invalid);
         }
         if !self.given.contains_key(&start) {
-            self.enter(start, bytes, Origin::Share);
+            self.enter(start, bytes, Origin::Frame(PageSize::Large));
         }
         self.kept.insert(start);
         Ok(())
@@ -86,9 +86,15 @@ impl<T: TableMemory> Memory<T> {
         self.enter_user(grant, core, user)
     }
 
-    /// Frees one as soon as nobody has it.
+    /// Frees one as soon as nobody has it. What domains share, nobody has any more, and it is
+    /// forgotten.
     pub fn drop_kept(&mut self, grant: Grant) -> Result<(), Status> {
         self.kept.remove(&grant.start);
+        let is_large = grant.bytes == PageSize::Large.bytes();
+        if is_large && !self.physical.has_any(grant.start, grant.bytes) {
+            self.given.remove(&grant.start);
+            return Ok(());
+        }
         self.free_if_unused(grant)
     }
 }
