@@ -265,11 +265,7 @@ impl Peer {
                     self.ended.insert(call, outcome(call.node, end));
                 }
                 Event::Gossip { from, data, .. } => self.gossip.receive(now, from, &data, false),
-                Event::Broadcast { from, data, .. } => {
-                    self.gossip.receive(now, from, &data, true);
-                    // It has just begun, and tells a tool nothing by itself.
-                    self.gossip.ask(from);
-                }
+                Event::Broadcast { from, data, .. } => self.gossip.receive(now, from, &data, true),
                 Event::Request { serving, .. } => {
                     let why = b"a tool offers no services".to_vec();
                     // It fails only if nobody waits.
