@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::vec;
 use std::vec::Vec;
 
-use nile_ring::Region;
+use nile_ring::{Message, Region};
 use proptest::prelude::*;
 
 use crate::*;
@@ -94,6 +94,15 @@ fn who_dies_has_closed_and_its_next_life_is_not_its_last() {
 
 #[test]
 fn nonsense_is_told_and_no_byte_beyond_is_read() {
+    // Counts that are none, and a length that no packet has: of the ring that the second end reads.
+    let (put, length) = (PORTS * 8, PORTS * 8 + 16);
+    for (place, word) in [(put, 1), (put, u64::MAX - 7), (length, u64::MAX), (length, 48)] {
+        let region = world(2048);
+        let (first, second) = ends(&region, 0);
+        first.write(&[1; 40]).unwrap();
+        region.words()[place].store(word, core::sync::atomic::Ordering::Relaxed);
+        assert_eq!(read(&second), Err(ReadError::Broken), "{place} {word:x}");
+    }
     for word in [1, 7, 8, 64 << 10, u64::MAX, u64::MAX - 7, 1 << 63] {
         for place in 0..32 {
             let region = world(2048);
@@ -144,6 +153,71 @@ fn two_threads_see_every_byte() {
             std::thread::yield_now();
         }
         assert_eq!(read(&second), Err(ReadError::Closed));
+    });
+}
+
+#[test]
+fn messages_go_to_one_to_some_and_to_all() {
+    const MEMBERS: usize = 4;
+    let region = world(Post::region_len(MEMBERS));
+    let mut posts: Vec<Post> =
+        (0..MEMBERS).map(|own| Post::attach(&region, MEMBERS, own).unwrap()).collect();
+    let message = |text: &str| Message::new(3, text.as_bytes()).unwrap();
+    let said = |post: &mut Post| -> Vec<(usize, Vec<u8>)> {
+        core::iter::from_fn(|| post.receive())
+            .map(|(from, it)| (from, it.payload().into()))
+            .collect()
+    };
+    assert_eq!(posts[0].send(2, &message("one")), Ok(()));
+    assert_eq!(posts[1].multicast([2, 3], &message("some")), []);
+    assert_eq!(posts[3].broadcast(&message("all")), []);
+    let of = |from: usize, text: &str| (from, text.as_bytes().to_vec());
+    assert_eq!(said(&mut posts[2]), [of(0, "one"), of(1, "some"), of(3, "all")]);
+    assert_eq!(said(&mut posts[3]), [of(1, "some")]);
+    assert_eq!(said(&mut posts[1]), [of(3, "all")]);
+    let nobody = [(1, NotSent::Nobody), (4, NotSent::Nobody)];
+    assert_eq!(posts[1].multicast([1, 4], &message("x")), nobody);
+    // Who takes nothing keeps nobody else waiting, and its next life has it all.
+    for _ in 0..CELLS {
+        assert_eq!(posts[1].broadcast(&message("more")), []);
+        assert_eq!(said(&mut posts[2]), [of(1, "more")]);
+        said(&mut posts[3]);
+    }
+    // It has yet to take what the third said.
+    assert_eq!(posts[1].broadcast(&message("last")), [(0, NotSent::Full)]);
+    assert_eq!(said(&mut posts[2]), [of(1, "last")]);
+    posts[0] = Post::attach(&region, MEMBERS, 0).unwrap();
+    assert_eq!(said(&mut posts[0]).len(), CELLS + 1);
+    assert!(Post::attach(&region, MEMBERS, MEMBERS).is_none());
+    assert!(Post::attach(&region, MEMBERS + 1, 0).is_none(), "no room");
+}
+
+#[test]
+fn members_in_threads_hear_each_message_once_and_in_order() {
+    const MEMBERS: usize = 3;
+    const MESSAGES: u32 = 5_000;
+    let region = world(Post::region_len(MEMBERS));
+    std::thread::scope(|scope| {
+        for own in 0..MEMBERS {
+            let region = region.clone();
+            scope.spawn(move || {
+                let mut post = Post::attach(&region, MEMBERS, own).unwrap();
+                let mut heard = [0; MEMBERS];
+                let mut sent = [0; MEMBERS];
+                let others = || (0..MEMBERS).filter(move |it| *it != own);
+                while others().any(|it| heard[it] < MESSAGES || sent[it] < MESSAGES) {
+                    for to in others().filter(|to| sent[*to] < MESSAGES).collect::<Vec<_>>() {
+                        let message = Message::new(1, &sent[to].to_le_bytes()).unwrap();
+                        sent[to] += u32::from(post.send(to, &message).is_ok());
+                    }
+                    while let Some((from, message)) = post.receive() {
+                        assert_eq!(message.payload(), heard[from].to_le_bytes());
+                        heard[from] += 1;
+                    }
+                    std::thread::yield_now();
+                }
+            });
+        }
     });
 }
 

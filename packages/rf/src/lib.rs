@@ -1,5 +1,5 @@
-//! A package that sends packets over memory that domains share, and says how long they took
-//! (RainForest 5.4: RFcom).
+//! A package that sends packets and messages over memory that domains share, and says how long
+//! packets took (RainForest 5.4 and 5.2: RFcom and FICM).
 //!
 //! ```text
 //! nile domain share rf --memory 2M --with web,batch
@@ -8,7 +8,8 @@
 //! ```
 //!
 //! `ping PORT PACKETS BYTES` has each packet sent back by an `echo PORT`; `send PORT MIB` sends
-//! packets to a `take PORT`, which counts them. Each ends with the other.
+//! packets to a `take PORT`, which counts them. Each ends with the other. `say TEXT` sends a
+//! message to the packages of all other domains, and `hear MESSAGES` logs what they say.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -19,11 +20,16 @@ use core::time::Duration;
 
 use nile_abi::call::{System, SystemCall};
 use nile_abi::{Instant, Status};
-use nile_rfcom::{Channel, MOST_PACKET, ReadError, Rfcom, WriteError};
-use nile_user::{Runtime, log};
+use nile_rfcom::{Channel, MOST_PACKET, Post, ReadError, Rfcom, WriteError};
+use nile_ring::{Message, PAYLOAD_BYTES};
+use nile_user::{Runtime, SEATS_OF_DOMAIN, log};
 
-/// Ports in the region.
+/// Ports, in the first half of the region.
 pub const PORTS: usize = 4;
+
+/// Members, in the second: a package of each domain, by its place, or in a region of one node of
+/// each core.
+pub const MEMBERS: usize = 16;
 
 /// The exit code if the argument is none, or the region too small.
 pub const WRONG: u64 = 1;
@@ -48,12 +54,20 @@ enum Act {
     Take,
     Ping { packets: u64, bytes: usize },
     Send { bytes: u64 },
+    Say(Message),
+    Hear { messages: u64 },
 }
 
 impl Act {
-    /// The port, and what to do with it.
+    /// The port, if that matters, and what to do.
     fn parse(argument: &[u8]) -> Option<(usize, Act)> {
-        let text = core::str::from_utf8(argument).ok()?;
+        let text = core::str::from_utf8(argument).ok()?.trim();
+        if let Some(said) = text.strip_prefix("say ") {
+            return Some((0, Act::Say(Message::new(0, said.as_bytes()).ok()?)));
+        }
+        if let Some(count) = text.strip_prefix("hear ") {
+            return Some((0, Act::Hear { messages: count.parse().ok()? }));
+        }
         let mut words = text.split_ascii_whitespace();
         let act = words.next()?;
         let mut number = || words.next()?.parse::<u64>().ok();
@@ -77,7 +91,8 @@ pub fn main(system: &dyn System, argument: &[u8]) -> u64 {
     let Some((port, act)) = Act::parse(argument) else {
         let _ = log!(
             system,
-            "the argument is `echo PORT`, `take PORT`, `ping PORT PACKETS BYTES` or `send PORT MIB`"
+            "the argument is `echo PORT`, `take PORT`, `ping PORT PACKETS BYTES`, `send PORT MIB`, \
+             `hear MESSAGES`, or `say` and at most {PAYLOAD_BYTES} bytes of text"
         );
         return WRONG;
     };
@@ -89,10 +104,21 @@ pub fn main(system: &dyn System, argument: &[u8]) -> u64 {
             return REFUSED + u64::from(status.code());
         }
     };
-    let Some(rfcom) = Rfcom::attach(shared.region().clone(), PORTS, shared.seat()) else {
-        let _ = log!(system, "the region rf is too small");
+    let half = shared.region().len() / 2;
+    let part = |at: usize| shared.region().slice(at, half);
+    let rfcom = part(0).and_then(|part| Rfcom::attach(part, PORTS, shared.seat()));
+    let own = match shared.is_shared() {
+        true => shared.first_seat() / SEATS_OF_DOMAIN,
+        false => shared.core().0,
+    };
+    let post = part(half).and_then(|part| Post::attach(&part, MEMBERS, own.into()));
+    let (Some(rfcom), Some(post)) = (rfcom, post) else {
+        let _ = log!(system, "the region rf is too small, or there are more than {MEMBERS} of us");
         return WRONG;
     };
+    if let Some(code) = exchange(system, &runtime, post, act) {
+        return code;
+    }
     let channel = match rfcom.open(port) {
         Ok(channel) => channel,
         Err(error) => {
@@ -106,8 +132,53 @@ pub fn main(system: &dyn System, argument: &[u8]) -> u64 {
         Act::Take => ends.take(),
         Act::Ping { packets, bytes } => ends.ping(packets, bytes),
         Act::Send { bytes } => ends.send(bytes),
+        Act::Say(_) | Act::Hear { .. } => Err(WRONG),
     };
     done.err().unwrap_or_default()
+}
+
+/// Says something, or hears what others say, if that is to be done.
+fn exchange(system: &dyn System, runtime: &Runtime<'_>, mut post: Post, act: Act) -> Option<u64> {
+    match act {
+        Act::Say(message) => {
+            let missed = post.broadcast(&message).len();
+            let _ = log!(system, "said to {} members", MEMBERS - 1 - missed);
+            Some(0)
+        }
+        Act::Hear { messages } => {
+            for _ in 0..messages {
+                let heard = wait(system, runtime, || post.receive());
+                let Ok((from, message)) = heard else { return heard.err() };
+                let text = core::str::from_utf8(message.payload()).unwrap_or("no text");
+                let _ = log!(system, "member {from} says: {text}");
+            }
+            Some(0)
+        }
+        _ => None,
+    }
+}
+
+fn now(system: &dyn System) -> Result<Instant, u64> {
+    let now = system.call(SystemCall::Now, 0, &[], &mut []).result();
+    now.map(Instant::from_nanos).map_err(|_: Status| LOST)
+}
+
+/// What `look` gives, once it gives anything: at first the core polls, and then it sleeps between
+/// two looks.
+fn wait<T>(
+    system: &dyn System,
+    runtime: &Runtime<'_>,
+    mut look: impl FnMut() -> Option<T>,
+) -> Result<T, u64> {
+    loop {
+        for _ in 0..LOOKS {
+            if let Some(found) = look() {
+                return Ok(found);
+            }
+            core::hint::spin_loop();
+        }
+        runtime.sleep_until(now(system)? + SLEEP);
+    }
 }
 
 /// One end of the channel, and what it waits by.
@@ -119,22 +190,11 @@ struct Ends<'a, 's> {
 
 impl Ends<'_, '_> {
     fn now(&self) -> Result<Instant, u64> {
-        let now = self.system.call(SystemCall::Now, 0, &[], &mut []).result();
-        now.map(Instant::from_nanos).map_err(|_: Status| LOST)
+        now(self.system)
     }
 
-    /// What `look` gives, once it gives anything: at first the core polls, and then it sleeps
-    /// between two looks.
-    fn wait<T>(&self, mut look: impl FnMut() -> Option<T>) -> Result<T, u64> {
-        loop {
-            for _ in 0..LOOKS {
-                if let Some(found) = look() {
-                    return Ok(found);
-                }
-                core::hint::spin_loop();
-            }
-            self.runtime.sleep_until(self.now()? + SLEEP);
-        }
+    fn wait<T>(&self, look: impl FnMut() -> Option<T>) -> Result<T, u64> {
+        wait(self.system, self.runtime, look)
     }
 
     fn write(&self, packet: &[u8]) -> Result<(), WriteError> {
@@ -179,6 +239,10 @@ impl Ends<'_, '_> {
                 return Err(OTHER);
             }
             (count, bytes) = (count + 1, bytes + length as u64);
+            // The first one is answered: now both are there.
+            if count == 1 {
+                self.write(&[]).map_err(|_| LOST)?;
+            }
         }
         let _ = log!(self.system, "{count} packets came, {bytes} bytes");
         Ok(())
@@ -207,8 +271,10 @@ impl Ends<'_, '_> {
 
     fn send(&self, bytes: u64) -> Result<(), u64> {
         let mut packet = vec![0; LARGE];
+        self.write(&packet).map_err(|_| LOST)?;
+        self.read(&mut [])?.ok_or(LOST)?;
         let begun = self.now()?;
-        for number in 0..bytes / LARGE as u64 {
+        for number in 1..=bytes / LARGE as u64 {
             packet.fill(number as u8);
             self.write(&packet).map_err(|_| LOST)?;
         }
@@ -220,6 +286,9 @@ impl Ends<'_, '_> {
 }
 
 #[cfg(test)]
+extern crate std;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -229,6 +298,10 @@ mod tests {
         assert_eq!(parse("echo 0"), Some((0, Act::Echo)));
         assert_eq!(parse("ping 3 10 64"), Some((3, Act::Ping { packets: 10, bytes: 64 })));
         assert_eq!(parse("send 1 4"), Some((1, Act::Send { bytes: 4 << 20 })));
+        assert_eq!(parse("hear 3"), Some((0, Act::Hear { messages: 3 })));
+        let said = Message::new(0, b"two words").unwrap();
+        assert_eq!(parse("say two words"), Some((0, Act::Say(said))));
+        assert_eq!(parse(&std::format!("say {}", "x".repeat(57))), None);
         for wrong in ["", "echo", "echo x", "echo 0 1", "ping 0 1", "ping 0 0 1", "send 0 0"] {
             assert_eq!(parse(wrong), None, "{wrong}");
         }
