@@ -220,7 +220,11 @@ impl Carrier {
                 }
                 // Linux gives no process what another had, but for what they shared.
                 Action::Scrub(extent) => {
-                    ledger::zero_shared(&self.folder, extent)?;
+                    let ledger = self.supervisor.ledger();
+                    let owner = |unit| ledger.holding(Thing::Unit(unit)).owner;
+                    if extent.units().any(|unit| owner(unit) == Party::Supervisor) {
+                        ledger::zero_shared(&self.folder, extent)?;
+                    }
                     Some(Happened::Scrubbed(extent))
                 }
                 Action::Reset(device) => Some(Happened::Reset(device)),

@@ -32,7 +32,6 @@ pub fn settle(
 ) -> Result<(), Failure> {
     let Some(domain) = &node.domain else { return Ok(()) };
     let (count, cpus) = (domain.cores.len() as u16, record.cpus_of(node));
-    let processes = process::of(folder.path(), &node.name());
     let target = find(peer, node, CoreManagerClient::INTERFACE.name)?;
     let settled = peer.work(LIMIT, async |clients| -> CallResult<()> {
         let manager = clients.at::<CoreManagerClient>(target);
@@ -44,7 +43,7 @@ pub fn settle(
         }
         // What stays leaves the CPUs of what has left, before anybody else has them. What comes
         // back finds its own: it is started by what has been moved.
-        pin::move_to(&cpus, &processes);
+        pin::move_to(&cpus, &process::of(folder.path(), &node.name()));
         for it in cores.iter().filter(|it| it.core < count && is_away(&it.phase)) {
             manager.call_back(it.core).await?;
         }

@@ -35,24 +35,31 @@ pub struct Shared {
     places: Vec<u8>,
 }
 
-/// Has domains share so many units of memory; what they share then.
+/// Has domains share so many units of memory, one after the other; what is shared then. If one
+/// refuses, those before it share it.
 pub fn share(which: &Which, name: Name, units: u32, with: &[Name]) -> Result<Value, Failure> {
     let mut supervising = Supervising::begin(which)?;
-    let shared = supervising.share(name, units, with)?;
-    for domain in with {
-        let node = supervising.node(*domain)?;
-        let place = shared.place_of(&node);
+    let nodes = with.iter().map(|name| supervising.node(*name)).collect::<Result<Vec<_>, _>>()?;
+    let before = supervising.shared()?.into_iter().find(|it| it.name == name.as_str());
+    let had = before.map(|it| it.places).unwrap_or_default();
+    let mut document = Value::Null;
+    for (domain, node) in with.iter().zip(&nodes) {
+        let shared = supervising.share(name, units, &[*domain])?;
+        let place = shared.place_of(node);
         let (bytes, first) = (u64::from(units) * UNIT, shared.first);
         let share = Some(SharedUnits { first, place });
         let make =
             async |it: CoreManagerClient| it.make_region(name.to_string(), bytes, share).await;
-        if let Err(failure) = supervising.tell(&node, make) {
-            // It has made none.
-            supervising.unshare(name, &[*domain])?;
-            return Err(failure);
+        if let Err(untold) = supervising.tell(node, make) {
+            // Who did not answer may have it, and who had it has it still.
+            if untold.is_refused && !had.contains(&place) {
+                supervising.unshare(name, &[*domain])?;
+            }
+            return Err(untold.failure);
         }
+        document = shared.document(supervising.record());
     }
-    Ok(shared.document(supervising.record()))
+    Ok(document)
 }
 
 /// Has these domains, or all, share a piece of memory no more.
@@ -72,15 +79,30 @@ pub fn unshare(which: &Which, name: Name, from: &[Name]) -> Result<(), Failure> 
         }
         nodes = meant;
     }
-    for node in nodes.iter().filter(|node| supervising.runs(node)) {
+    for node in &nodes {
         let forget = async |it: CoreManagerClient| match it.drop_region(name.to_string()).await {
             // Who began anew has none.
             Err(CallError { status: Status::NotFound, .. }) => Ok(()),
             said => said,
         };
-        supervising.tell(node, forget)?;
+        if supervising.runs(node) {
+            supervising.tell(node, forget).map_err(|untold| untold.failure)?;
+        }
+        let domain = node.domain.as_ref().and_then(|it| it.name.parse().ok());
+        domain.map_or(Ok(()), |domain: Name| supervising.unshare(name, &[domain]))?;
     }
-    supervising.unshare(name, from)
+    // A domain that is no node of the cluster any more may be left.
+    match from.is_empty() && supervising.shared()?.iter().any(|it| it.name == name.as_str()) {
+        true => supervising.unshare(name, from),
+        false => Ok(()),
+    }
+}
+
+/// Why a domain did not do what it was told.
+struct Untold {
+    failure: Failure,
+    /// Whether it has said that it does not: else it may have.
+    is_refused: bool,
 }
 
 impl Supervising {
@@ -152,16 +174,20 @@ impl Supervising {
         &self,
         node: &Node,
         ask: impl AsyncFnOnce(CoreManagerClient) -> CallResult<()>,
-    ) -> Result<(), Failure> {
-        let mut peer = Peer::join(self.folder(), self.record())?;
-        let target = cores::find(&mut peer, node, CoreManagerClient::INTERFACE.name)?;
-        let said = peer.work(LIMIT, async |clients| ask(clients.at(target)).await)?;
+    ) -> Result<(), Untold> {
+        let unknown = |failure| Untold { failure, is_refused: false };
+        let mut peer = Peer::join(self.folder(), self.record()).map_err(unknown)?;
+        let target = cores::find(&mut peer, node, CoreManagerClient::INTERFACE.name);
+        let target = target.map_err(unknown)?;
+        let said = peer.work(LIMIT, async |clients| ask(clients.at(target)).await);
+        let said = said.map_err(unknown)?;
         let name = node.domain.as_ref().map_or("the domain", |it| &it.name);
         said.map_err(|failed| match failed.status {
-            Status::Exists | Status::Invalid | Status::NoMemory => {
-                Failure::request(format!("{name}: {}", failed.message))
+            Status::Exists | Status::Invalid | Status::NoMemory | Status::Denied => {
+                let failure = Failure::request(format!("{name}: {}", failed.message));
+                Untold { failure, is_refused: true }
             }
-            _ => Failure::failed(format!("{name}: {failed}")),
+            _ => unknown(Failure::failed(format!("{name}: {failed}"))),
         })
     }
 }

@@ -88,6 +88,8 @@ pub enum Refused {
     },
     /// So many units are too few or too many to be shared.
     ShareSize(u32),
+    /// Memory is to be shared by nobody.
+    SharedByNobody,
     /// Nothing is shared under this name.
     NoShare(Name),
     /// There are as many shares as there can be.
@@ -168,9 +170,10 @@ impl fmt::Display for Refused {
             Refused::ShareSize(units) => write!(
                 f,
                 "{} MiB are no size of shared memory: it has 2 to {} MiB",
-                units * 2,
+                u64::from(*units) * 2,
                 crate::share::MOST_SHARED * 2
             ),
+            Refused::SharedByNobody => f.write_str("say which domains are to share it"),
             Refused::NoShare(name) => write!(f, "nothing is shared as {name}"),
             Refused::Shares => write!(
                 f,

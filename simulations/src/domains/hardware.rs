@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use nile_domain::{DOMAINS, DomainId, Holding, Ledger, Look, Phase, Sizes, Thing, Words};
+use nile_domain::{DOMAINS, DomainId, Holding, Ledger, Look, Party, Phase, Sizes, Thing, Words};
 
 use super::Conduct;
 
@@ -115,11 +115,13 @@ impl SimHardware {
     }
 
     /// Zeroes memory that the ledger says nobody uses. A device that is still as a domain which has
-    /// ended has set it up writes there again.
+    /// ended has set it up writes there again; what is shared no device reaches.
     pub fn scrub(&mut self, words: &Ledger<SimWords>, unit: u32) {
-        let is_dirty = words.holding(Thing::Unit(unit)).phase == Phase::Dirty;
+        let holding = words.holding(Thing::Unit(unit));
+        let is_dirty = holding.phase == Phase::Dirty;
+        let is_shared = holding.owner == Party::Supervisor;
         let writes = |by: DomainId| self.devices.contains(&Some(by)) && !self.runs(by);
-        let is_written = self.units[unit as usize].is_some_and(writes);
+        let is_written = !is_shared && self.units[unit as usize].is_some_and(writes);
         if is_dirty && !is_written && !self.conduct.scrubs_nothing {
             self.units[unit as usize] = None;
         }

@@ -46,7 +46,15 @@ fn the_guide_has_two_domains_count_together_and_send_packets() {
             let log = || place.run(&["domain", "logs", "web"]).expect(0).out;
             until("packets have come back", || is_told(&log()));
         }
+        if line.contains("hear 1") {
+            let list = || place.run(&["package", "list"]).expect(0).out;
+            until("the echo has ended, too", || !list().contains("rf"));
+        }
         let said = step(&place, line, 0);
+        if line.contains("say hello") {
+            let log = || place.run(&["domain", "logs", "batch"]).expect(0).out;
+            until("batch has heard it", || log().contains("member 1 says: hello"));
+        }
         match line.as_str() {
             "./nile domain list" => assert!(said.contains("primes  web,batch  shared"), "{said}"),
             "./nile region list" => {
@@ -59,13 +67,13 @@ fn the_guide_has_two_domains_count_together_and_send_packets() {
 }
 
 /// What cannot be is refused, and what is shared goes when nobody has it any more.
-fn who_shares_what(place: &Place) {
+fn who_shares_what(place: &Place, is_hosted: bool) {
     let domain = |words: &[&str]| place.run(&[&["domain"], words].concat());
     let share = |name: &str, memory: &str, with: &str| {
         domain(&["share", name, "--memory", memory, "--with", with])
     };
     let before = free(place)["memory"].as_u64().unwrap();
-    refused(share("primes", "2M", "web,none"), "no domain none; there is web, batch");
+    refused(share("primes", "2M", "web,none"), "no domain `none`");
     refused(share("primes", "3M", "web"), "whole 2M");
     refused(share("primes", "258M", "web"), "it has 2 to 256 MiB");
     refused(share("free", "2M", "web"), "name");
@@ -79,8 +87,22 @@ fn who_shares_what(place: &Place) {
     assert_eq!(shared(place), had(&["web", "batch"]));
     assert_eq!(free(place)["memory"].as_u64(), Some(before - (4 << 20)));
     refused(domain(&["unshare", "other"]), "nothing is shared as other");
+    // Who has a region of that name refuses, and has no part in what is shared.
+    place.run(&["region", "make", "table", "64K", "--on", "n3"]).expect(0);
+    refused(share("table", "2M", "web,batch"), "batch: table: there is one of 65536 bytes");
+    assert_eq!(shared(place)[1]["domains"], json!(["web"]));
+    domain(&["unshare", "table"]).expect(0);
+    place.run(&["region", "drop", "table", "--on", "n3"]).expect(0);
 
     start(place, "batch.c1", "hold 10000000");
+    refused(domain(&["unshare", "primes", "--from", "batch"]), "packages have it: end those");
+    // A managing core that begins anew knows who has it.
+    if is_hosted {
+        place.run(&["fault", "kill", "batch.c0"]).expect(0);
+    }
+    until("batch is back", || {
+        place.json(&["region", "list"])["regions"][1]["packages"] == json!(["n3.c1"])
+    });
     refused(domain(&["unshare", "primes", "--from", "batch"]), "packages have it: end those");
     // If it had a piece, that is done by the next package there, and the others are by both.
     place.run(&["package", "stop", "batch.c1"]).expect(0);
@@ -105,7 +127,7 @@ fn hosted_domains_share_what_they_are_told_to() {
         let create = ["domain", "create", name, "--cores", "2", "--memory", "64M", "--disk"];
         place.run(&[&create[..], &["64M"]].concat()).expect(0);
     }
-    who_shares_what(&place);
+    who_shares_what(&place, true);
     // What others left there is zero when it is shared anew, or there would be as many primes as
     // there were: nobody counts.
     let again = ["domain", "share", "primes", "--memory", "4M", "--with", "web"];
@@ -137,5 +159,5 @@ fn domains_of_a_pc_share_what_they_are_told_to_and_nothing_else() {
     let said = place.run(&[&make[..], &["--core", "batch.c0"]].concat()).expect(1);
     assert!(said.err.contains("no supervisor has this node share that memory"), "{}", said.err);
     place.run(&["domain", "unshare", "table"]).expect(0);
-    who_shares_what(&place);
+    who_shares_what(&place, false);
 }

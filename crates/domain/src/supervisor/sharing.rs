@@ -16,6 +16,9 @@ impl<W: Words> Supervisor<W> {
     /// limits. The domains are to be told, and may use it already.
     pub fn share(&mut self, name: Name, units: u32, with: &[Name]) -> Result<Share, Refused> {
         let users = with.iter().map(|it| self.running(*it)).collect::<Result<Vec<_>, _>>()?;
+        if users.is_empty() {
+            return Err(Refused::SharedByNobody);
+        }
         if units == 0 || units > MOST_SHARED {
             return Err(Refused::ShareSize(units));
         }

@@ -65,6 +65,7 @@ fn what_cannot_be_shared_is_refused_with_its_numbers() {
     };
     assert_eq!(said("a", 1, &[name("none")]), "no domain none; there is web");
     assert_eq!(said("a", 0, &web), "0 MiB are no size of shared memory: it has 2 to 256 MiB");
+    assert_eq!(said("a", 1, &[]), "say which domains are to share it");
     let row = "64 MiB in a row are wanted, and 56 MiB are free so; ask for less";
     assert_eq!(said("a", 32, &web), row);
     machine.it.share(name("a"), 1, &web).unwrap();

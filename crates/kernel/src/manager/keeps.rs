@@ -147,7 +147,12 @@ impl<M: Machine> Manager<M> {
         let number = match find(board, wanted.name) {
             Some((number, there)) => {
                 let is_this = board.keep_piece(number, 0).is_none_or(|it| it == start);
-                Some(number).filter(|_| there == wanted && is_this).ok_or(Status::Exists)?
+                let number =
+                    Some(number).filter(|_| there == wanted && is_this).ok_or(Status::Exists)?;
+                // An earlier incarnation of this core ended while it made it.
+                let lacks = |piece: &usize| board.keep_piece(number, *piece).is_none();
+                self.keep_shares((0..count).filter(lacks).map(place))?;
+                number
             }
             None => {
                 let free = (0..MOST_KEEPS).find(|number| board.keep(*number).is_none());

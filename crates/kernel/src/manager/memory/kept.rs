@@ -25,8 +25,13 @@ impl<T: TableMemory> Memory<T> {
         if !start.is_aligned(PageSize::Large) || self.physical.has_any(start, bytes) {
             return Err(Status::Invalid);
         }
+        // An earlier incarnation of this core may have entered it in user halves.
+        let adopted = !self.unheard.is_empty();
         if !self.given.contains_key(&start) {
             self.enter(start, bytes, Origin::Frame(PageSize::Large));
+        }
+        if let Some(holding) = self.given.get_mut(&start) {
+            holding.adopted |= adopted;
         }
         self.kept.insert(start);
         Ok(())

@@ -282,6 +282,34 @@ fn the_next_manager_learns_of_both_places() {
 }
 
 #[test]
+fn the_next_manager_learns_who_has_what_domains_share() {
+    let node = Node::new(8);
+    let mut memory = node.manage();
+    let before = free(&memory);
+    let start = PhysAddr(BASE.0 + BYTES + (64 << 20));
+    let grant = Grant { start, bytes: PageSize::Large.bytes() };
+    assert_eq!(memory.keep_share(BASE), Err(Status::Invalid), "it is the node's own");
+    assert_eq!(memory.keep_share(PhysAddr(start.0 + 4096)), Err(Status::Invalid));
+    memory.keep_share(start).unwrap();
+    memory.enter_kept(grant, HERE, AT, true).unwrap();
+    drop(memory);
+
+    let mut memory = node.manage();
+    memory.expect_word_of([HERE].into_iter());
+    memory.keep_share(start).unwrap();
+    assert_eq!(memory.adopt_user(grant, HERE, AT, Access::Write), Ok(()));
+    assert_eq!(memory.heard_of(HERE), Ok(Heard::All));
+    assert_eq!(memory.sweep(), []);
+    assert!(node.find(HERE, AT).is_some());
+    assert_eq!(memory.user_holders(grant).len(), 1);
+    memory.unshare(grant, HERE).unwrap();
+    memory.acknowledge(grant, HERE).unwrap();
+    memory.drop_kept(grant).unwrap();
+    assert_eq!((free(&memory), memory.holder(grant)), (before, None));
+    assert_eq!(memory.enter_kept(grant, HERE, AT, true), Err(Status::NotFound), "it is forgotten");
+}
+
+#[test]
 fn without_tables_nothing_changes() {
     let node = Node::new(2);
     let mut memory = node.manage();
