@@ -27,6 +27,10 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How long a call may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long it waits until the other side knows that it has ended too, when all has come: each time
+/// that is lost such a socket waits twice as long before it says so again.
+const LINGERS: Duration = Duration::from_secs(5);
+
 /// Has what is wanted; the exit code.
 pub async fn fetch(services: &Services, wanted: &Wanted<'_>) -> CallResult<u64> {
     let stl = services.stl().with_patience(PATIENCE);
@@ -59,6 +63,7 @@ pub async fn fetch(services: &Services, wanted: &Wanted<'_>) -> CallResult<u64> 
     let request = format!("GET /data/{} HTTP/1.0\r\n\r\n", wanted.name);
     let mut asked = 0;
     let mut had = Had::default();
+    let mut has_ended = None;
     loop {
         interface.poll(now(), &mut link, &mut sockets);
         let socket = sockets.get_mut::<Socket<'static>>(handle);
@@ -78,7 +83,11 @@ pub async fn fetch(services: &Services, wanted: &Wanted<'_>) -> CallResult<u64> 
         interface.poll(now(), &mut link, &mut sockets);
         let patience = wait(&mut interface, host.now(), &sockets);
         link::exchange(&mut link, &frames, attached.ticket, patience).await?;
-        if matches!(state, State::Closed | State::TimeWait) {
+        let lingers = match state {
+            State::LastAck => host.now().since(*has_ended.get_or_insert(host.now())) < LINGERS,
+            _ => !matches!(state, State::Closed | State::TimeWait),
+        };
+        if !lingers {
             return Ok(had.end(wanted.bytes));
         }
     }

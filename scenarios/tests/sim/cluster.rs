@@ -425,6 +425,8 @@ fn a_download_goes_on_while_its_server_is_stopped() {
         passed(&run_web(seed, good, "v6=1 bytes=1500000 stop_us=5000")[0], "web", seed);
         passed(&run_web(seed, bad(), "v6=1 bytes=60000 stop_us=500000")[0], "web", seed);
     }
+    // The last thing that the server says is lost, and so is its answer to whoever asks again.
+    passed(&run_web(719, bad(), "bytes=60000 stop_us=500000")[0], "web", 719);
     // What is to be sent cannot be read at first.
     for seed in [703, 704] {
         passed(&run_web(seed, bad(), "bytes=60000")[0], "web", seed);
