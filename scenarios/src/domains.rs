@@ -5,7 +5,7 @@
 //! * [`supervise`]: the supervisor's loop; [`guest`]: what runs in a domain; `disks`: one gets the
 //!   disk that another has had; `resize`: memory comes and goes while a domain runs; [`attacks`]: a
 //!   domain reaches for what is not its own; `red`: how it does that where no machine is needed;
-//!   [`pages`]: what the guard costs.
+//!   [`pages`]: what the guard costs; [`times`]: how long commands take.
 
 pub mod attacks;
 mod disks;
@@ -14,6 +14,7 @@ pub mod pages;
 mod red;
 mod resize;
 mod supervise;
+pub mod times;
 
 use alloc::format;
 use core::time::Duration;

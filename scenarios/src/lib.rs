@@ -57,6 +57,7 @@
 //! | `domains`         | domains come and go on cores and memory of the same machine             |
 //! | `domain-attacks`  | a domain reaches for what is not its own, and gets nowhere              |
 //! | `domain-pages`    | what a page costs a domain with a guard, and without one                |
+//! | `domain-times`    | how long commands about domains take                                    |
 //! | `domain`          | nothing: a domain that does what its supervisor says                    |
 //! | `sweeps`          | names without a history are adopted once, whoever races; `away=1`: what |
 //! |                   | was removed while a node was cut off goes when it is back              |
@@ -156,7 +157,7 @@ use arguments::Arguments;
 use manager_restart::How;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 71] = [
+pub const PROGRAMS: [&str; 72] = [
     "boot",
     "ping",
     "restart",
@@ -211,6 +212,7 @@ pub const PROGRAMS: [&str; 71] = [
     "domains",
     "domain-attacks",
     "domain-pages",
+    "domain-times",
     "domain",
     "idle-nodes",
     "cluster",
@@ -289,7 +291,7 @@ pub fn needs_cluster(program: &str) -> bool {
 
 /// Whether a program is for a node that supervises its machine, or for a domain of one.
 pub fn needs_supervisor(program: &str) -> bool {
-    matches!(program, "domains" | "domain-attacks" | "domain-pages" | "domain")
+    matches!(program, "domains" | "domain-attacks" | "domain-pages" | "domain-times" | "domain")
 }
 
 /// How many disks a program's node must have at least, of 8 MiB at least.
@@ -362,6 +364,7 @@ fn start<M: Misbehave>(core: &Core<M>, command: &str) {
         "domains" => domains::start(core, &arguments),
         "domain-attacks" => domains::attacks::start(core, &arguments),
         "domain-pages" => domains::pages::start(core),
+        "domain-times" => domains::times::start(core, &arguments),
         "domain" => domains::guest::start(core),
         "sweeps" => sweeps::start(core, &arguments),
         "web" => web::start(core, &arguments),

@@ -10,7 +10,8 @@ use nile_domain::{Command, Ledger};
 use nile_kernel::Core;
 use nile_platform::{Domains, Entry, Grant, Machine, Manager, Seat, Wanted};
 use nile_ring::Region;
-use nile_services::domains::supervise::{LedgerWords, Running as Engine};
+use nile_services::domains::supervise::{LedgerWords, Pace, Running as Engine};
+use nile_sync::yield_now;
 
 use super::guest::Say;
 
@@ -36,6 +37,8 @@ pub struct Running<M: Machine> {
     pub leaves_all: bool,
     /// Whether domains have no guard: a control.
     pub has_no_guard: bool,
+    /// Whether domains are nodes with all their services, as those of `nile domain` are.
+    pub are_nodes: bool,
 }
 
 /// A machine that leaves memory and disks as they are; so disks go on reaching what they reached.
@@ -108,6 +111,7 @@ impl<M: Machine> Running<M> {
             most_heard: 0,
             leaves_all: false,
             has_no_guard: false,
+            are_nodes: false,
         })
     }
 
@@ -136,16 +140,16 @@ impl<M: Machine> Running<M> {
                 true => WITH_POOL,
                 false => CONFIG,
             };
-            self.engine.set_text(create.name, "domain", config);
+            let (program, config) = if self.are_nodes { ("serve", "") } else { ("domain", config) };
+            self.engine.set_text(create.name, program, config);
         }
         let begun = self.engine.command(self.core.now(), command);
         let request = begun.map_err(|why| why.to_string())?;
         loop {
-            self.turn();
+            self.turn().await;
             if let Some(outcome) = self.engine.take_outcome(request) {
                 return outcome.map_err(|why| format!("{why} {}", self.engine.last_words(1)));
             }
-            self.core.sleep(LOOK).await;
         }
     }
 
@@ -161,19 +165,18 @@ impl<M: Machine> Running<M> {
             if self.core.now() > limit {
                 return false;
             }
-            self.turn();
-            self.core.sleep(LOOK).await;
+            self.turn().await;
         }
         true
     }
 
-    /// One look at everything.
-    fn turn(&mut self) {
+    /// One look at everything, and a rest until the next one.
+    async fn turn(&mut self) {
         let Some(domains) = self.core.machine().manager().and_then(|it| it.domains()) else {
             return;
         };
         let now = self.core.now();
-        match self.leaves_all {
+        let pace = match self.leaves_all {
             true => self.engine.turn(&Unscrubbed(domains), now),
             false => self.engine.turn(domains, now),
         };
@@ -184,6 +187,10 @@ impl<M: Machine> Running<M> {
             {
                 self.answer = rest.first_chunk().map(|it| u64::from_le_bytes(*it));
             }
+        }
+        match pace {
+            Pace::AtOnce => yield_now().await,
+            _ => self.core.sleep(LOOK).await,
         }
     }
 }
