@@ -34,7 +34,9 @@ use nile_interfaces::network::Identity;
 /// For how long another node with this one's number is shown.
 const NAMESAKES_SHOWN: Duration = Duration::from_secs(600);
 
-/// How long until a cluster that cannot be reached is tried again.
+/// How long until a cluster that cannot be reached is tried again: at first, while this node's
+/// services begin, and in the end.
+const FIRST_RETRY: Duration = Duration::from_millis(1);
 const RETRY: Duration = Duration::from_millis(20);
 
 /// The node's gossip.
@@ -51,6 +53,7 @@ impl Start for Gossip {
         let stl = stl.acting_as(Binder::Operator);
         stl.host().clone().spawn(Box::pin(async move {
             let mut told = None;
+            let mut rest = FIRST_RETRY;
             loop {
                 let Err(error) = era::live(&stl, &living).await;
                 living.end_era();
@@ -63,7 +66,8 @@ impl Start for Gossip {
                     stl.host().log(format_args!("gossip begins anew: {error}"));
                 }
                 told = Some(error);
-                stl.host().pause(RETRY).await;
+                stl.host().pause(rest).await;
+                rest = RETRY.min(rest * 2);
             }
         }));
         Gossip { stl: own, shared }
