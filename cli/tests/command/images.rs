@@ -78,7 +78,9 @@ fn cores_in_qemu_get_another_kernel_while_they_sort() {
     let up = ["up", "--machine", "qemu", "--nodes", "1", "--cores", "5", "--memory", "400M"];
     let with = ["--disk", "256M", "--config", config.to_str().unwrap()];
     run(&mut real(&place, &up), &with).expect(0);
-    let deploy = |file: &str, more: &[&str]| place.run(&[&["deploy", file], more].concat());
+    // A busy machine takes long for what a core works on.
+    let deploy =
+        |file: &str, at: &[&str]| place.run(&[&["deploy", file, "--patience", "50"], at].concat());
 
     let other = kernel(folder, "other", |bytes| {
         let at = find(bytes, MAGIC) + ABI;
@@ -98,7 +100,7 @@ fn cores_in_qemu_get_another_kernel_while_they_sort() {
     // Each in the midst of sorts.
     let deploy_while_sorting = |at: &str| {
         let mut command = place.nile();
-        command.args(["deploy", &good, at, "--patience", "20", "--json"]);
+        command.args(["deploy", &good, at, "--patience", "50", "--json"]);
         let mut renewal = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut sorts = 0;
         while renewal.try_wait().unwrap().is_none() || sorts == 0 {
@@ -144,7 +146,7 @@ fn cores_in_qemu_get_another_kernel_while_they_sort() {
     let mut sorting = real(&place, &sort);
     let sorting = sorting.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     until("a job has begun", || place.run(&["jobs"]).out.contains("terasort.input"));
-    deploy(&good, &["n1.c0", "--patience", "50"]).expect(0);
+    deploy(&good, &["n1.c0"]).expect(0);
     let sorted = document(&Said::from(sorting.wait_with_output().unwrap()).expect(0));
     assert_eq!(sorted["valid"], true, "{sorted}");
     assert!(has_it(0));
@@ -168,11 +170,12 @@ fn cores_in_qemu_get_another_kernel_while_they_sort() {
     };
     place.run(&["core", "renew", "n1.c2"]).expect(0);
     says("n1.c2", "lasts too long");
-    let mut before = free();
+    let (mut before, mut alike) = (free(), 0);
     until("nothing comes back any more", || {
         thread::sleep(Duration::from_millis(500));
         let last = mem::replace(&mut before, free());
-        last == before
+        alike = if last == before { alike + 1 } else { 0 };
+        alike == 5
     });
 
     // One that cannot even begin is taken back, and so is one that fails in its first ten seconds.
@@ -192,7 +195,10 @@ fn cores_in_qemu_get_another_kernel_while_they_sort() {
     let failed = log.matches("failed while it was on trial").count();
     assert_eq!(failed, 4 + taken_back, "{log}");
     assert!(log.contains(" of image "), "{log}");
-    until("their memory is free", || free() == before);
+    until(&format!("their memory is free: {before} bytes, and not {}", free()), || {
+        eprintln!("{before} {}", free());
+        free() >= before
+    });
 
     // All of them by one command, the managing core last.
     let said = place.json(&["deploy", &own, "n1"]);
