@@ -256,7 +256,7 @@ pub const STEPS: &[Step] = &[
         what: "jobs from the command line, right, refused, interrupted, while kernels are replaced",
         command: "cargo test --test command -- jobs:: images:: --skip jobs::faults:: \
                   --skip long:: --test-threads 1",
-        needs: &[Need::Qemu],
+        needs: &[Need::Qemu, Need::Hosted],
         lane: Lane::Waits,
         ..STEP
     },
