@@ -13,9 +13,11 @@ use nile_domain::{Act, DomainId, Extent, Managing, Message, UNIT};
 use nile_stl::Stl;
 use nile_stl::node::domains::SeatLink;
 use nile_stl::node::{Grant, Seated};
+use nile_sync::{Notify, first};
 
-/// How often it looks for messages, and, before it runs, for its cores.
-const LOOK: Duration = Duration::from_millis(10);
+/// How often it looks for messages though nobody knocks, as a former incarnation may have heard a
+/// knock; and, before it runs, for its cores.
+const LOOK: Duration = Duration::from_millis(100);
 const STARTING: Duration = Duration::from_millis(1);
 
 /// How long what a core works on may take that is to leave: less than the supervisor waits.
@@ -47,6 +49,7 @@ impl Domain {
         let mut managing = Managing::new(hardware);
         managing.up();
         let left: Rc<RefCell<Vec<(u16, bool)>>> = Rc::default();
+        let has_left: Rc<Notify> = Rc::default();
         loop {
             for (hardware, is_left) in left.take() {
                 match is_left {
@@ -68,9 +71,11 @@ impl Domain {
                     // That may take a while, and the supervisor may take it meanwhile.
                     Act::Leave(hardware) => {
                         let (own, left) = (self.clone(), left.clone());
+                        let has_left = has_left.clone();
                         self.stl.host().spawn(Box::pin(async move {
                             let is_left = own.send_away(hardware).await;
                             left.borrow_mut().push((hardware, is_left));
+                            has_left.notify();
                         }));
                     }
                     Act::Lost(hardware) => self.lose(hardware),
@@ -81,14 +86,28 @@ impl Domain {
                     Act::Stop => self.stl.node().into_iter().for_each(|node| node.end()),
                 }
             }
+            let mut has_heard = false;
             while let Ok(Some(message)) = link.receive() {
+                has_heard = true;
                 if let Ok((to, said)) = Message::decode(message.payload())
                     && to == id
                 {
                     managing.heard(said);
                 }
             }
-            self.stl.host().pause(LOOK).await;
+            // What was heard is acted upon first.
+            if has_heard {
+                continue;
+            }
+            let some_left = has_left.until(|| (!left.borrow().is_empty()).then_some(()));
+            let news = first(self.knocked(), some_left);
+            first(self.stl.host().pause(LOOK), news).await;
+        }
+    }
+
+    async fn knocked(&self) {
+        if let Ok(node) = self.stl.node() {
+            node.knocked().await;
         }
     }
 

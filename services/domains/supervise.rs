@@ -196,6 +196,19 @@ impl Running {
         self.links.get_mut(&slot).is_some_and(|link| link.send(cell))
     }
 
+    /// Tells a domain that there is something to hear, on the core where it says that its managing
+    /// core is, if it has that.
+    fn knock(&self, domains: &dyn Domains, slot: u8) {
+        let Some(seat) = domains.seat(slot) else { return };
+        seat.knock();
+        let core = seat.hardware(CoreId::BOOT.0).filter(|core| {
+            let holding = (*core < domains.cores())
+                .then(|| self.supervisor.ledger().holding(Thing::Core(*core)));
+            holding.is_some_and(|it| it.is_of(slot))
+        });
+        core.into_iter().for_each(|core| domains.interrupt(core));
+    }
+
     /// One look at everything.
     pub fn turn(&mut self, domains: &dyn Domains, now: Instant) -> Pace {
         self.act(domains, now);
@@ -239,6 +252,7 @@ impl Running {
                         self.extend(domains, id.slot, extent);
                     }
                     self.say(id.slot, &message.encode(id));
+                    self.knock(domains, id.slot);
                 }
                 Action::Force(core) => {
                     headless.extend(self.managed_on(domains, core));

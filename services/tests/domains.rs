@@ -34,6 +34,8 @@ struct Machine {
     heard: Cell<usize>,
     strays: RefCell<Vec<Stray>>,
     admitted: RefCell<Vec<Entry>>,
+    /// Which core was interrupted, and the how manieth knock that was for.
+    interrupted: RefCell<Vec<(u16, u64)>>,
     builds: Result<(), &'static str>,
 }
 
@@ -50,6 +52,7 @@ impl Machine {
             heard: Cell::default(),
             strays: RefCell::default(),
             admitted: RefCell::default(),
+            interrupted: RefCell::default(),
             builds,
         }
     }
@@ -95,6 +98,10 @@ impl Domains for Machine {
     fn admit(&self, entry: &Entry) -> Result<(), Status> {
         self.admitted.borrow_mut().push(*entry);
         Ok(())
+    }
+
+    fn interrupt(&self, core: u16) {
+        self.interrupted.borrow_mut().push((core, self.seat.knocks()));
     }
 
     fn is_parked(&self, core: u16) -> bool {
@@ -344,6 +351,25 @@ fn no_domain_speaks_for_another() {
     assert!(link.send(&given.encode(id)));
     bench.turn();
     assert_eq!(offered(&bench), 4, "what it was not asked for it gets again");
+}
+
+/// Who is told something is interrupted where its managing core is; and no core of another's, where
+/// it says that this is.
+#[test]
+fn a_domain_that_is_told_something_is_interrupted() {
+    let (mut bench, mut link, id) = made();
+    let own = bench.machine.seat.hardware(0).unwrap();
+    for (says, is_interrupted) in [(Some(own), true), (Some(CORES - 1), false), (None, false)] {
+        bench.machine.seat.set_hardware(0, says);
+        bench.machine.interrupted.borrow_mut().clear();
+        let before = bench.machine.seat.knocks();
+        assert!(link.send(&Message::MemoryGiven(Extent { start: 0, count: 1 }).encode(id)));
+        bench.turn();
+        let knocks = before + 1..=bench.machine.seat.knocks();
+        assert!(!knocks.is_empty(), "it is offered it again");
+        let all = knocks.filter(|_| is_interrupted).map(|knock| (own, knock));
+        assert_eq!(bench.machine.interrupted.take(), all.collect::<Vec<_>>());
+    }
 }
 
 /// A disk writes into the memory of the domain that has set it up, until it is reset.

@@ -7,7 +7,7 @@
 //! | part   | bytes        | written by         | says                                      |
 //! | ------ | ------------ | ------------------ | ----------------------------------------- |
 //! | status | a page       | the domain         | [`SeatPhase`], last words                 |
-//! | down   | half a page  | the supervisor     | messages to the domain: a ring            |
+//! | down   | half a page  | the supervisor     | messages to the domain: a ring, knocks    |
 //! | up     | half a page  | the domain         | messages to the supervisor: a ring        |
 //! | loop   | 49 pages     | both network cores | frames both ways: a [`FrameLoop`]         |
 
@@ -33,7 +33,9 @@ const STATUS_BYTES: usize = 4096;
 const RING_BYTES: usize = 2048;
 /// Messages that a ring of a seat holds.
 pub const SEAT_CELLS: usize = 16;
-const _: () = assert!(region_len(SEAT_CELLS) <= RING_BYTES);
+const _: () = assert!(region_len(SEAT_CELLS) <= RING_BYTES - size_of::<u64>());
+/// How often the supervisor has knocked, behind its ring.
+const KNOCKS: usize = (STATUS_BYTES + RING_BYTES) / 8 - 1;
 
 const PHASE: usize = 0;
 const WORDS_BYTES: usize = 1;
@@ -200,6 +202,18 @@ impl Seat {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
+    /// Counts a knock: there are messages for the domain. By the supervisor, which interrupts the
+    /// domain's managing core then.
+    pub fn knock(&self) {
+        let knocks = &self.0.words()[KNOCKS];
+        knocks.store(self.knocks().wrapping_add(1), Ordering::Release);
+    }
+
+    /// How often the supervisor has knocked.
+    pub fn knocks(&self) -> u64 {
+        self.0.words()[KNOCKS].load(Ordering::Acquire)
+    }
+
     /// The supervisor's end of the link to this generation of the domain.
     pub fn supervisor_end(&self, generation: Generation) -> Result<SeatLink, BadSize> {
         SeatLink::new(self.ring(0), self.ring(1), generation)
@@ -217,7 +231,8 @@ impl Seat {
 }
 
 /// One end of the link between a supervisor and a domain: cells in order, none lost while both
-/// live, and none of an earlier generation heard. Both ends poll.
+/// live, and none of an earlier generation heard. The supervisor polls; the domain may wait for a
+/// [knock](Seat::knock).
 #[derive(Debug)]
 pub struct SeatLink {
     outbound: Sender,
@@ -344,6 +359,9 @@ pub trait Domains {
     /// domain can mean that.
     fn admit(&self, entry: &Entry) -> Result<(), Status>;
 
+    /// Interrupts a hardware core of a domain, which may sleep: there was a [knock](Seat::knock).
+    fn interrupt(&self, core: u16);
+
     /// Whether a hardware core is parked.
     fn is_parked(&self, core: u16) -> bool;
 
@@ -446,6 +464,9 @@ mod tests {
         assert_eq!(said(&mut down), Ok(None));
         assert_eq!(said(&mut up), Ok(Some(b"stop".to_vec())));
         assert!(up.send(b"late"));
+        seat.knock();
+        assert_eq!(seat.knocks(), 1, "which is no part of a ring");
+        assert_eq!(said(&mut up), Ok(None));
         let mut later = seat.supervisor_end(next).expect("a ring");
         assert_ne!(said(&mut later), Ok(Some(b"late".to_vec())));
         assert!(!up.send(&[0; 100]), "a cell has 56 bytes");

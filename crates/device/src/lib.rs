@@ -12,6 +12,7 @@
 //! * [`bridge`]: [`Bridge`], a supervisor's interface, to which domains' loops are plugged.
 //! * [`grant`]: [`Grant`], memory that was given to a core.
 //! * [`driven_interface`]: [`DrivenInterface`], an interface and the task that waits for frames.
+//! * [`driven_seat`]: [`DrivenSeat`], a domain's seat and the task that waits for its supervisor.
 //! * [`driven_disk`]: [`DrivenDisk`], a disk whose requests are futures.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -23,6 +24,7 @@ pub mod disk;
 pub mod domains;
 pub mod driven_disk;
 pub mod driven_interface;
+pub mod driven_seat;
 pub mod grant;
 pub mod interface;
 pub mod line;
@@ -34,6 +36,7 @@ pub use disk::Disk;
 pub use domains::{Domains, Entry, Seat, SeatLink, SeatPhase, Seated, Wanted};
 pub use driven_disk::{DrivenDisk, Transfer};
 pub use driven_interface::DrivenInterface;
+pub use driven_seat::DrivenSeat;
 pub use grant::Grant;
 pub use interface::Interface;
 pub use line::{Gate, Guard, LINES, Line, LineState, MOST_OF_A_KIND, Verdict};

@@ -17,7 +17,7 @@ use core::time::Duration;
 
 use nile_abi::call::UserSlot;
 use nile_abi::{CoreId, Generation, Instant, RoleSet, Window};
-use nile_device::{DrivenDisk, DrivenInterface};
+use nile_device::{DrivenDisk, DrivenInterface, DrivenSeat};
 use nile_order::SortedMap;
 use nile_platform::{
     CorePhase, Hosting, Line, Load, Loop, Machine, NodePhase, Outcome, Queue, Sleeper, Turn,
@@ -150,6 +150,11 @@ impl<M: Machine> Inner<M> {
     /// The network interfaces that this core drives.
     pub(crate) fn interfaces(&self) -> &[Rc<DrivenInterface>] {
         self.devices.interfaces(&self.machine)
+    }
+
+    /// The seat of the domain that this core manages, if it does.
+    pub(crate) fn seat(&self) -> Option<Rc<DrivenSeat>> {
+        self.devices.seat(&self.machine)
     }
 
     /// The disks that this core drives.

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::cell::{OnceCell, RefCell};
 
 use nile_abi::{CoreId, Instant};
-use nile_device::{DrivenDisk, DrivenInterface, Line};
+use nile_device::{DrivenDisk, DrivenInterface, DrivenSeat, Line};
 use nile_platform::Machine;
 
 use crate::lines::Lines;
@@ -15,6 +15,8 @@ use crate::lines::Lines;
 pub struct Devices {
     interfaces: OnceCell<Vec<Rc<DrivenInterface>>>,
     disks: OnceCell<Vec<Rc<DrivenDisk>>>,
+    /// What a domain's managing core has of its supervisor.
+    seat: OnceCell<Option<Rc<DrivenSeat>>>,
     /// Files of other programs that are used here, by their names.
     files: RefCell<Vec<(u64, Rc<DrivenDisk>)>>,
     /// What they interrupt by.
@@ -45,6 +47,16 @@ impl Devices {
         self.disks.get_or_init(open)
     }
 
+    /// The seat of the domain that the calling core manages, if it does.
+    pub fn seat(&self, machine: &impl Machine) -> Option<Rc<DrivenSeat>> {
+        let open = || machine.seated().map(|it| Rc::new(DrivenSeat::new(it.seat)));
+        self.seat.get_or_init(open).clone()
+    }
+
+    fn known_seat(&self) -> Option<&Rc<DrivenSeat>> {
+        self.seat.get()?.as_ref()
+    }
+
     /// The file that another program has handed to the node under this name.
     pub fn file(&self, machine: &impl Machine, name: u64) -> Option<Rc<DrivenDisk>> {
         let mut files = self.files.borrow_mut();
@@ -70,6 +82,7 @@ impl Devices {
         self.interfaces.get().into_iter().flatten().any(|it| it.is_ready())
             || self.disks.get().into_iter().flatten().any(|disk| disk.is_ready())
             || self.files.borrow().iter().any(|(_, file)| file.is_ready())
+            || self.known_seat().is_some_and(|seat| seat.is_ready())
     }
 
     /// Whether no disk has a request under way.
@@ -87,6 +100,7 @@ impl Devices {
         for disk in self.disks.get().into_iter().flatten() {
             found |= disk.turn();
         }
+        found |= self.known_seat().is_some_and(|seat| seat.turn());
         if !self.lines.is_empty() {
             self.lines.look(machine, |line| self.done(line));
         }

@@ -284,6 +284,13 @@ impl Domains for SimManager {
         Ok(())
     }
 
+    fn interrupt(&self, core: u16) {
+        if let Some(hardware) = self.hardware() {
+            let own = self.state.borrow().board.cores() as u32;
+            hardware.wake(own + u32::from(core));
+        }
+    }
+
     fn is_parked(&self, core: u16) -> bool {
         self.hardware().is_some_and(|it| it.is_parked(core, self.clock()))
     }

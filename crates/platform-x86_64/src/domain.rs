@@ -33,6 +33,7 @@ use crate::power::Power;
 use crate::smp::{self, Parking, Start};
 use crate::start::{self, IMAGE};
 use crate::timer::shared::Shared;
+use crate::vector::Vector;
 use crate::virtio::DeviceRegisters;
 use crate::{bootinfo, devices, entry, gdt, guard, heap, idt, layout, serial, space};
 
@@ -485,6 +486,13 @@ impl Domains for NodeManager {
         // known: a domain says itself where its spaces are.
         unsafe { parking.begin(&start, &apic) }
         Ok(())
+    }
+
+    fn interrupt(&self, core: u16) {
+        let named = self.supervised().and_then(|it| it.parked.get(usize::from(core)));
+        if let (Some(name), Some((_, apic))) = (named, self.parking()) {
+            apic.send_fixed(*name, Vector::LOOP);
+        }
     }
 
     fn is_parked(&self, core: u16) -> bool {

@@ -32,6 +32,7 @@ mod deliver;
 mod documents;
 pub mod error;
 pub mod frame;
+mod handles;
 pub mod host;
 mod invoke;
 pub mod node;

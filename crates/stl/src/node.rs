@@ -22,6 +22,7 @@ pub use nile_device::{
 };
 pub use nile_ring::{Buffer, Handle, Message, Pool, PoolId};
 
+pub use crate::handles::{from_call, in_call, in_view};
 pub use crate::pool_disk::{Moved, Moving, PoolDisk};
 use crate::{CallError, CallResult, LocalFuture, Stl};
 
@@ -138,6 +139,11 @@ pub trait Node {
     /// What this node shares with its supervisor, if it is a domain, on the managing core.
     fn seated(&self) -> Option<Seated> {
         None
+    }
+
+    /// Waits for a knock of this domain's supervisor, on the managing core, by one task at a time.
+    fn knocked(&self) -> LocalFuture<'static, ()> {
+        Box::pin(core::future::pending())
     }
 
     /// Fills `bytes` with what nobody can predict; `false` if the machine has no source of it.
@@ -561,32 +567,6 @@ impl Stl {
         let denied = || CallError::new(Status::Denied, "a package does not reach the kernel so");
         self.host().node().ok_or_else(denied)
     }
-}
-
-/// A handle as calls carry it.
-pub fn in_call(handle: Handle) -> nile_bosml::Buffer {
-    let Handle { pool, index, generation, len } = handle;
-    nile_bosml::Buffer { pool: u32::from(pool.0), index, generation, length: len }
-}
-
-/// What names a buffer of `pool` to those who [view](nile_abi::call::PoolCall::View) it while its
-/// owner keeps it: nobody can claim it by that.
-pub fn in_view(pool: &Pool, buffer: &Buffer, bytes: usize) -> nile_bosml::Buffer {
-    let length = u32::try_from(bytes.min(pool.buffer_size())).unwrap_or(u32::MAX);
-    nile_bosml::Buffer {
-        pool: u32::from(pool.id().0),
-        index: buffer.index(),
-        generation: 0,
-        length,
-    }
-}
-
-/// The handle that a call has brought.
-pub fn from_call(buffer: nile_bosml::Buffer) -> Handle {
-    let nile_bosml::Buffer { pool, index, generation, length } = buffer;
-    // There is no pool of the last number.
-    let pool = PoolId(u16::try_from(pool).unwrap_or(u16::MAX));
-    Handle { pool, index, generation, len: length }
 }
 
 /// The page size of `bytes` bytes. `Invalid` if there is none.

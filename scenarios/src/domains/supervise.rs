@@ -69,6 +69,10 @@ impl Domains for Unscrubbed<'_> {
         self.0.admit(entry)
     }
 
+    fn interrupt(&self, core: u16) {
+        self.0.interrupt(core);
+    }
+
     fn is_parked(&self, core: u16) -> bool {
         self.0.is_parked(core)
     }

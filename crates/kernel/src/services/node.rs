@@ -228,6 +228,13 @@ impl<M: Machine> Node for CoreHost<M> {
         self.0.machine.seated()
     }
 
+    fn knocked(&self) -> LocalFuture<'static, ()> {
+        match self.0.seat() {
+            Some(seat) => Box::pin(core::future::poll_fn(move |context| seat.poll_knock(context))),
+            None => Box::pin(core::future::pending()),
+        }
+    }
+
     fn interfaces(&self) -> Vec<Rc<DrivenInterface>> {
         self.0.interfaces().to_vec()
     }

@@ -59,6 +59,11 @@ impl Domains for Dying<'_> {
         admitted
     }
 
+    fn interrupt(&self, core: u16) {
+        self.go_on();
+        self.machine.interrupt(core);
+    }
+
     fn is_parked(&self, core: u16) -> bool {
         self.machine.is_parked(core)
     }
