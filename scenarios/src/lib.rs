@@ -75,6 +75,8 @@
 //! | `disk-cost`       | what reading and writing a disk costs                                  |
 //! | `system-call`     | what system calls cost                                                 |
 //! | `switch-cost`     | what it costs that packages of a core take turns                       |
+//!
+//! What a user does to a machine that is shared out no node conducts: see [`domain_steps`].
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -97,6 +99,7 @@ mod defaults;
 mod disk_calls;
 mod disk_cost;
 mod disks;
+pub mod domain_steps;
 mod domains;
 mod ends;
 mod flood;

@@ -6,6 +6,7 @@
 mod disks;
 mod elastic;
 mod sharing;
+mod steps;
 mod usage;
 
 use std::fs;

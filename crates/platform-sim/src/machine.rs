@@ -246,6 +246,11 @@ impl Manager for SimManager {
         }
     }
 
+    /// As the ledger has it.
+    fn shares(&self, grant: Grant) -> bool {
+        self.state.borrow().memory.own().is_none_or(|own| own.has(grant))
+    }
+
     fn zero(&self, grant: Grant) {
         let mut state = self.state.borrow_mut();
         if let Err(violation) = state.memory.zero(grant) {

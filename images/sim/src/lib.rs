@@ -26,7 +26,7 @@ pub use machines::{Counts, Misdeed, Tried, machines};
 pub use shifting::{Control, shifting};
 
 /// Every package of the project: what `Options::packages` takes.
-pub const PACKAGES: [(&str, Program); 20] = [
+pub const PACKAGES: [(&str, Program); 21] = [
     ("buffers", nile_buffers::main),
     ("numbers", |system, _| nile_numbers::run(system, compute)),
     ("pairs", nile_pairs::main),
@@ -39,6 +39,7 @@ pub const PACKAGES: [(&str, Program); 20] = [
     ("hello", nile_hello::main),
     ("keeper", nile_keeper::main),
     ("primes", nile_primes::main),
+    ("rf", nile_rf::main),
     ("threads", nile_threads::main),
     ("unruly", unruly),
     ("caller", nile_caller::main),
@@ -61,6 +62,7 @@ pub const STORE: Store = Store::Linked(&[
     "hello",
     "keeper",
     "primes",
+    "rf",
     "threads",
     "unruly",
     "caller",

@@ -9,11 +9,15 @@
 //!
 //! `ping PORT PACKETS BYTES` has each packet sent back by an `echo PORT`; `send PORT MIB` sends
 //! packets to a `take PORT`, which counts them. Each ends with the other. `say TEXT` sends a
-//! message to the packages of all other domains, and `hear MESSAGES` logs what they say.
+//! message to the packages of all other domains, and `hear MESSAGES [TEXT]` logs what they say.
+//! `flood MESSAGES MEMBERS` sends so many numbers to so many packages, of which those of `drain
+//! MESSAGES` take all, each once and in its order, and those of `deaf` none.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+
+mod messages;
 
 use alloc::vec;
 use core::time::Duration;
@@ -23,6 +27,8 @@ use nile_abi::{Instant, Status};
 use nile_rfcom::{Channel, MOST_PACKET, Post, ReadError, Rfcom, WriteError};
 use nile_ring::{Message, PAYLOAD_BYTES};
 use nile_user::{Runtime, SEATS_OF_DOMAIN, log};
+
+use messages::{Member, TEXT};
 
 /// Ports, in the first half of the region.
 pub const PORTS: usize = 4;
@@ -55,24 +61,39 @@ enum Act {
     Ping { packets: u64, bytes: usize },
     Send { bytes: u64 },
     Say(Message),
-    Hear { messages: u64 },
+    Hear { messages: u64, text: Option<Message> },
+    Drain { messages: u64 },
+    Deaf,
+    Flood { messages: u64, members: usize },
 }
 
 impl Act {
     /// The port, if that matters, and what to do.
     fn parse(argument: &[u8]) -> Option<(usize, Act)> {
         let text = core::str::from_utf8(argument).ok()?.trim();
-        if let Some(said) = text.strip_prefix("say ") {
-            return Some((0, Act::Say(Message::new(0, said.as_bytes()).ok()?)));
+        let said = |text: &str| Message::new(TEXT, text.as_bytes()).ok();
+        if let Some(text) = text.strip_prefix("say ") {
+            return Some((0, Act::Say(said(text)?)));
         }
-        if let Some(count) = text.strip_prefix("hear ") {
-            return Some((0, Act::Hear { messages: count.parse().ok()? }));
+        if let Some(rest) = text.strip_prefix("hear ") {
+            let (count, text) =
+                rest.split_once(' ').map_or((rest, None), |(it, text)| (it, Some(text)));
+            let text = match text {
+                Some(text) => Some(said(text)?),
+                None => None,
+            };
+            return Some((0, Act::Hear { messages: count.parse().ok()?, text }));
+        }
+        if text == "deaf" {
+            return Some((0, Act::Deaf));
         }
         let mut words = text.split_ascii_whitespace();
         let act = words.next()?;
         let mut number = || words.next()?.parse::<u64>().ok();
         let port = number()? as usize;
         let act = match act {
+            "drain" => Act::Drain { messages: port as u64 },
+            "flood" => Act::Flood { messages: port as u64, members: number()? as usize },
             "echo" => Act::Echo,
             "take" => Act::Take,
             "ping" => {
@@ -92,7 +113,8 @@ pub fn main(system: &dyn System, argument: &[u8]) -> u64 {
         let _ = log!(
             system,
             "the argument is `echo PORT`, `take PORT`, `ping PORT PACKETS BYTES`, `send PORT MIB`, \
-             `hear MESSAGES`, or `say` and at most {PAYLOAD_BYTES} bytes of text"
+             `hear MESSAGES`, `drain MESSAGES`, `deaf`, `flood MESSAGES MEMBERS`, or `say` and at \
+             most {PAYLOAD_BYTES} bytes of text"
         );
         return WRONG;
     };
@@ -116,7 +138,8 @@ pub fn main(system: &dyn System, argument: &[u8]) -> u64 {
         let _ = log!(system, "the region rf is too small, or there are more than {MEMBERS} of us");
         return WRONG;
     };
-    if let Some(code) = exchange(system, &runtime, post, act) {
+    let mut member = Member { system, runtime: &runtime, post };
+    if let Some(code) = member.act(act) {
         return code;
     }
     let channel = match rfcom.open(port) {
@@ -132,30 +155,9 @@ pub fn main(system: &dyn System, argument: &[u8]) -> u64 {
         Act::Take => ends.take(),
         Act::Ping { packets, bytes } => ends.ping(packets, bytes),
         Act::Send { bytes } => ends.send(bytes),
-        Act::Say(_) | Act::Hear { .. } => Err(WRONG),
+        _ => Err(WRONG),
     };
     done.err().unwrap_or_default()
-}
-
-/// Says something, or hears what others say, if that is to be done.
-fn exchange(system: &dyn System, runtime: &Runtime<'_>, mut post: Post, act: Act) -> Option<u64> {
-    match act {
-        Act::Say(message) => {
-            let missed = post.broadcast(&message).len();
-            let _ = log!(system, "said to {} members", MEMBERS - 1 - missed);
-            Some(0)
-        }
-        Act::Hear { messages } => {
-            for _ in 0..messages {
-                let heard = wait(system, runtime, || post.receive());
-                let Ok((from, message)) = heard else { return heard.err() };
-                let text = core::str::from_utf8(message.payload()).unwrap_or("no text");
-                let _ = log!(system, "member {from} says: {text}");
-            }
-            Some(0)
-        }
-        _ => None,
-    }
 }
 
 fn now(system: &dyn System) -> Result<Instant, u64> {
@@ -298,8 +300,11 @@ mod tests {
         assert_eq!(parse("echo 0"), Some((0, Act::Echo)));
         assert_eq!(parse("ping 3 10 64"), Some((3, Act::Ping { packets: 10, bytes: 64 })));
         assert_eq!(parse("send 1 4"), Some((1, Act::Send { bytes: 4 << 20 })));
-        assert_eq!(parse("hear 3"), Some((0, Act::Hear { messages: 3 })));
+        assert_eq!(parse("hear 3"), Some((0, Act::Hear { messages: 3, text: None })));
         let said = Message::new(0, b"two words").unwrap();
+        let heard = Act::Hear { messages: 1, text: Some(said) };
+        assert_eq!(parse("hear 1 two words"), Some((0, heard)));
+        assert_eq!(parse("flood 9 2").unwrap().1, Act::Flood { messages: 9, members: 2 });
         assert_eq!(parse("say two words"), Some((0, Act::Say(said))));
         assert_eq!(parse(&std::format!("say {}", "x".repeat(57))), None);
         for wrong in ["", "echo", "echo x", "echo 0 1", "ping 0 1", "ping 0 0 1", "send 0 0"] {
