@@ -5,7 +5,7 @@ command starts them, with arguments that it has checked."""
 import sys
 from importlib import import_module
 
-BENCHMARKS = ("peers", "paper", "linux", "stream", "net")
+BENCHMARKS = ("peers", "paper", "linux", "stream", "net", "hotplug")
 
 if __name__ == "__main__":
     name = sys.argv[1] if len(sys.argv) > 1 else ""

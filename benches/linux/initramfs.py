@@ -12,6 +12,14 @@ DEVICES = {"dev/console": (5, 1), "dev/null": (1, 3)}
 EXECUTABLE = 0o755
 
 
+def write(folder: Path, program: Path, modules: Iterable[Path]) -> Path:
+    """Writes the archive to a folder, its program without symbols."""
+    init, file = folder / "init", folder / "initramfs"
+    subprocess.run(["strip", "-o", init, program], check=True)
+    file.write_bytes(archive(init, modules))
+    return file
+
+
 def archive(program: Path, modules: Iterable[Path]) -> bytes:
     """The archive; modules are loaded in their order."""
     files: dict[str, Path] = {"init": program}

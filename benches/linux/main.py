@@ -11,7 +11,6 @@ import argparse
 import json
 import os
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 
@@ -105,9 +104,6 @@ def words_for(cores: int) -> dict[str, str]:
 def guests(names: tuple[str, ...], place: Place, kernel: Kernel) -> list[Linux]:
     """The Linux guests, with what they boot."""
     kernel.install()
-    program = place.work / "init"
-    subprocess.run(["strip", "-o", program, os.environ["NILE_GUEST"]], check=True)
-    archive = place.work / "initramfs"
-    archive.write_bytes(initramfs.archive(program, kernel.modules()))
+    archive = initramfs.write(place.work, Path(os.environ["NILE_GUEST"]), kernel.modules())
     release = kernel.release()
     return [Linux(name, place, kernel.image(), archive, release) for name in names]

@@ -37,7 +37,8 @@ use crate::switch::forward::Forward;
 mod beside;
 
 pub use beside::{
-    Beside, Carried, GUEST_CORES, Linux, Outcome, Paper, Peer, Peers, Ranker, Stream, Traffic,
+    Beside, Carried, GUEST_CORES, Hotplug, Linux, Outcome, Paper, Peer, Peers, Ranker, Stream,
+    Traffic,
 };
 
 /// NileOS: an operating system for big-data work, built from cores that share nothing by accident.

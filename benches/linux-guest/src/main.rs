@@ -12,6 +12,8 @@
 //!   `nile.quanta=N` and `nile.steps=N`. `nile.work=sort,fwq` does one after the other.
 //! * `nile.work=switch` ([`switch`]): a token between two processes of the last CPU, with
 //!   `nile.times=N` passes there and back in each of `nile.rounds=N`.
+//! * `nile.work=hotplug` ([`hotplug`]): the last CPU and 512 MiB go and come back in each of
+//!   `nile.rounds=N`; `movablecore=768M` keeps memory that can go.
 //!
 //! [`words`] reads the command line, [`system`] is what an init has to do, [`counts`] is what
 //! Linux has counted, [`blocks`] is the disk, in pieces of one size, and [`peer`] the other guest.
@@ -19,6 +21,7 @@
 
 mod blocks;
 mod counts;
+mod hotplug;
 mod peer;
 mod sort;
 mod switch;
@@ -68,7 +71,11 @@ fn work() -> Outcome<Value> {
             "sort" => sort::run(&words)?,
             "fwq" => fwq(&words)?,
             "switch" => switch::run(&words)?,
-            _ => return Err(format!("nile.work={work}: it is sort, fwq or switch").into()),
+            "hotplug" => hotplug::run(&words)?,
+            _ => {
+                let known = "sort, fwq, switch or hotplug";
+                return Err(format!("nile.work={work}: it is {known}").into());
+            }
         };
     }
     Ok(document)

@@ -31,7 +31,7 @@ pub fn say(what: &str) {
 
 /// Mounts what processes find out about the system by.
 pub fn mount() -> Outcome<()> {
-    for (kind, at) in [("devtmpfs", "/dev"), ("proc", "/proc")] {
+    for (kind, at) in [("devtmpfs", "/dev"), ("proc", "/proc"), ("sysfs", "/sys")] {
         fs::create_dir_all(at)?;
         mount_at(kind, at, kind, MountFlags::empty(), None)
             .map_err(|error| format!("{kind} cannot be mounted on {at}: {error}"))?;

@@ -28,6 +28,9 @@ pub enum Beside {
     /// What a node's network does beside Linux's: how long it is silent while a server begins anew,
     /// and how fast it is. Traffic is in network namespaces of its own, which takes root.
     Net(Traffic),
+    /// What domains of a NileOS machine take to come, go and change, beside the hotplug of a Linux
+    /// guest on the same machine in QEMU, in turns.
+    Hotplug(Hotplug),
 }
 
 /// What comes of a comparison.
@@ -128,6 +131,18 @@ pub struct Traffic {
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub runs: Option<u16>,
     /// For trying: once, for a second each, few restarts. Targets are no promise then.
+    #[arg(long)]
+    pub quick: bool,
+    #[command(flatten)]
+    pub outcome: Outcome,
+}
+
+#[derive(Args)]
+pub struct Hotplug {
+    /// How often each has its turn; without it 3 times.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub runs: Option<u16>,
+    /// For trying: once, three rounds. Targets are no promise then.
     #[arg(long)]
     pub quick: bool,
     #[command(flatten)]

@@ -2,9 +2,10 @@
 //! their own, so that this command does not carry their peers; it takes the names to run and
 //! sends each result as a report (see [`serial`](nile_cli::serial)). Here the results become one
 //! table or one document. Whole other systems are [`peers`] of another kind, [`paper`] is an
-//! experiment with them, [`linux`] is one in a guest, [`stream`] is one with edges that come, and
-//! [`net`] is one of the network.
+//! experiment with them, [`linux`] is one in a guest, [`stream`] is one with edges that come,
+//! [`net`] is one of the network, and [`hotplug`] is one of machines that are divided.
 
+pub mod hotplug;
 pub mod linux;
 pub mod net;
 pub mod paper;
@@ -73,6 +74,7 @@ pub fn run(options: &Bench) -> Result<(), Failure> {
         Some(Beside::Linux(options)) => return linux::run(options),
         Some(Beside::Stream(options)) => return stream::run(options),
         Some(Beside::Net(options)) => return net::run(options),
+        Some(Beside::Hotplug(options)) => return hotplug::run(options),
         None => {}
     }
     if let Some(all) = several::each(options)? {

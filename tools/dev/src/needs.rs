@@ -20,6 +20,7 @@ pub fn of(command: &Command) -> Result<Vec<Need>, Failure> {
             Some(Beside::Linux(options)) => bench::linux::needs(options)?,
             Some(Beside::Stream(options)) => bench::stream::needs(options)?,
             Some(Beside::Net(options)) => bench::net::needs(options)?,
+            Some(Beside::Hotplug(options)) => bench::hotplug::needs(options)?,
             None => {
                 if let Some(all) = bench::several::each(options)? {
                     let mut needs = Vec::new();

@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn every_file_of_figures_has_the_same_columns() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/figures");
-        for name in ["bench", "peers", "paper", "linux", "stream", "net"] {
+        for name in ["bench", "peers", "paper", "linux", "stream", "net", "hotplug"] {
             let file = folder.join(name).with_extension("csv");
             let text = fs::read_to_string(&file).unwrap();
             assert_eq!(text.lines().next(), Some(HEAD), "{}", file.display());

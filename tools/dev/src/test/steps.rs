@@ -41,7 +41,7 @@ pub const STEPS: &[Step] = &[
         // The other programs have no tests and are many. Nor has the kernel in the simulator, which
         // takes longer to compile than all others.
         command: "cargo test --no-fail-fast --workspace --exclude nile-bare* --exclude nile-sim \
-                  --lib --bin nile-dev --bin nile-benches --bin nile-net-peer",
+                  --lib --bin nile-dev --bin nile-benches --bin nile-net-peer --bin nile-linux*",
         ..STEP
     },
     Step {
@@ -130,7 +130,8 @@ pub const STEPS: &[Step] = &[
     python_tests(
         "linux",
         "what runs guests beside each other, and the judge of its targets",
-        "python3 -m unittest discover --start benches/linux/tests",
+        "python3 -m unittest benches/linux/tests/test_guests.py \
+         benches/hotplug/tests/test_hotplug.py",
     ),
     Step {
         name: "linux-quick",
