@@ -254,9 +254,9 @@ fn take_all(found: &mut Found<'_>, later: &[Frames]) -> Result<Taken, AssembleEr
     let words = words_bytes(memory) + WORDS_SLACK + for_later;
     let words = take(memory, words)?;
     if let Some(supervised) = &mut found.supervised {
-        let (parked, given) = (supervised.parked.len(), supervised.memory.bytes);
+        let parked = supervised.parked.len();
         supervised.seats = take(memory, Supervised::seats_bytes(parked))?;
-        supervised.ledger = take(memory, Supervised::ledger_bytes(parked, given))?;
+        supervised.ledger = take(memory, supervised.ledger_bytes())?;
         for disk in &mut supervised.disks {
             disk.memory = take(memory, disk.controller.shared_bytes())?;
         }

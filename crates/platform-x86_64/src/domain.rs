@@ -14,6 +14,7 @@ use core::fmt;
 
 use heapless::Vec;
 use nile_abi::{CoreId, Generation, MAX_CORES, PageSize, PhysAddr, Role, Status, VirtAddr};
+use nile_domain::Sizes;
 use nile_memory::{MemoryKind, MemoryMap, MemoryRegion};
 use nile_platform::board::driver;
 use nile_platform::domains::{FrameLoop, LOOP_BYTES, LOOP_OFFSET, SEAT_BYTES, Stray};
@@ -71,12 +72,12 @@ impl Supervised {
         (parked.min(MOST_DOMAINS) * SEAT_BYTES) as u64
     }
 
-    /// Bytes of the ledger: a word for each core and 2 MiB, and some for each domain.
-    pub fn ledger_bytes(parked: usize, memory: u64) -> u64 {
-        const WORDS_OF_DOMAINS: u64 = 512;
-        let units = memory / PageSize::Large.bytes();
-        let words = 2 * parked as u64 + units + WORDS_OF_DOMAINS;
-        (words * 8).next_multiple_of(PageSize::Small.bytes())
+    /// Bytes of the ledger, whole pages.
+    pub fn ledger_bytes(&self) -> u64 {
+        let units = (self.memory.bytes / PageSize::Large.bytes()) as u32;
+        let (cores, devices) = (self.parked.len() as u16, self.disks.len() as u16);
+        let words = Sizes { cores, units, devices }.words();
+        ((words * size_of::<u64>()) as u64).next_multiple_of(PageSize::Small.bytes())
     }
 
     fn places(&self) -> u8 {
