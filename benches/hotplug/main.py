@@ -48,13 +48,14 @@ def bench(options: argparse.Namespace) -> int:
         kernel.install()
         guest = Path(os.environ["NILE_GUEST"])
         theirs.boots(kernel, initramfs.write(work, guest, kernel.modules()))
-        systems.run([ours, theirs], options.runs, options.rounds)
+        rounds = 1 if options.control else options.rounds
+        systems.run([ours, theirs], options.runs, rounds)
     finally:
         for system in (ours, theirs):
             system.crew.end()
         shutil.rmtree(work, ignore_errors=True)
     promised = not (options.quick or options.control)
-    result = document(ours, theirs, options.runs, options.rounds, promised, options.control)
+    result = document(ours, theirs, options.runs, rounds, promised, options.control)
     if options.report:
         report(result, options.report)
     print(json.dumps(result) if options.json else text(result), flush=True)

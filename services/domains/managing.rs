@@ -39,6 +39,46 @@ struct Domain {
     seated: Seated,
 }
 
+/// Hardware that was asked to leave, and what came of that where it is known.
+#[derive(Default)]
+struct Leavers {
+    asked: RefCell<Vec<u16>>,
+    ended: RefCell<Vec<(u16, bool)>>,
+    news: Notify,
+}
+
+impl Leavers {
+    /// It has left, or stays.
+    fn end(&self, hardware: u16, is_left: bool) {
+        self.ended.borrow_mut().push((hardware, is_left));
+        self.news.notify();
+    }
+
+    /// All of which it is known.
+    fn take(&self) -> Vec<(u16, bool)> {
+        let all = self.ended.take();
+        self.asked.borrow_mut().retain(|asked| all.iter().all(|it| it.0 != *asked));
+        all
+    }
+
+    /// Waits until it is known of one.
+    async fn some(&self) {
+        self.news.until(|| (!self.ended.borrow().is_empty()).then_some(())).await;
+    }
+
+    /// Waits until it is known of this one whether it has left; `None` if it was not asked.
+    async fn outcome(&self, hardware: u16) -> Option<bool> {
+        let asked = self.asked.borrow().iter().position(|it| *it == hardware)?;
+        self.asked.borrow_mut().swap_remove(asked);
+        let known = || {
+            let mut ended = self.ended.borrow_mut();
+            let place = ended.iter().position(|it| it.0 == hardware)?;
+            Some(ended.swap_remove(place).1)
+        };
+        Some(self.news.until(known).await)
+    }
+}
+
 impl Domain {
     async fn answer(&self, mut link: SeatLink) {
         let id = DomainId { slot: self.seated.slot, generation: self.seated.generation };
@@ -48,10 +88,9 @@ impl Domain {
         let hardware = self.cores().filter_map(|core| self.seated.seat.hardware(core.0));
         let mut managing = Managing::new(hardware);
         managing.up();
-        let left: Rc<RefCell<Vec<(u16, bool)>>> = Rc::default();
-        let has_left: Rc<Notify> = Rc::default();
+        let leavers: Rc<Leavers> = Rc::default();
         loop {
-            for (hardware, is_left) in left.take() {
+            for (hardware, is_left) in leavers.take() {
                 match is_left {
                     true => managing.left(hardware),
                     false => managing.kept(hardware),
@@ -64,18 +103,21 @@ impl Domain {
                         // and asks for what it misses.
                         link.send(&message.encode(id));
                     }
-                    Act::Start(hardware) => match self.let_in(hardware).await {
-                        true => managing.started(hardware),
-                        false => managing.not_started(hardware),
-                    },
+                    Act::Start(hardware) => {
+                        // It may be on its way out, and has stayed or is to come back then.
+                        let stayed = leavers.outcome(hardware).await == Some(false);
+                        match stayed || self.let_in(hardware).await {
+                            true => managing.started(hardware),
+                            false => managing.not_started(hardware),
+                        }
+                    }
                     // That may take a while, and the supervisor may take it meanwhile.
                     Act::Leave(hardware) => {
-                        let (own, left) = (self.clone(), left.clone());
-                        let has_left = has_left.clone();
+                        let (own, leavers) = (self.clone(), leavers.clone());
+                        leavers.asked.borrow_mut().push(hardware);
                         self.stl.host().spawn(Box::pin(async move {
                             let is_left = own.send_away(hardware).await;
-                            left.borrow_mut().push((hardware, is_left));
-                            has_left.notify();
+                            leavers.end(hardware, is_left);
                         }));
                     }
                     Act::Lost(hardware) => self.lose(hardware),
@@ -99,8 +141,7 @@ impl Domain {
             if has_heard {
                 continue;
             }
-            let some_left = has_left.until(|| (!left.borrow().is_empty()).then_some(()));
-            let news = first(self.knocked(), some_left);
+            let news = first(self.knocked(), leavers.some());
             first(self.stl.host().pause(LOOK), news).await;
         }
     }
@@ -151,7 +192,8 @@ impl Domain {
             return false;
         }
         let left = node.leave_core(core, PATIENCE, true).await.is_ok();
-        if left {
+        // It may have been taken meanwhile, and another one have its place.
+        if left && seat.hardware(core.0) == Some(hardware) {
             seat.set_hardware(core.0, None);
         }
         left

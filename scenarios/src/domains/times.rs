@@ -89,6 +89,7 @@ impl<M: Machine> Clock<M> {
             for time in 0..self.times {
                 if time > 0 {
                     self.carry_out(other).await;
+                    self.settle(name).await;
                 }
                 self.carry_out(last).await;
             }

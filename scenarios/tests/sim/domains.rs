@@ -362,8 +362,7 @@ fn step(seed: u64, units: u64, steps: &Steps) -> (Option<Result<(), String>>, Re
 
 #[test]
 fn scenarios_of_every_machine_hold_in_the_simulator() {
-    // A domain of a simulated machine does not always do its part in time there (CAVEATS).
-    for scenario in SCENARIOS.into_iter().filter(|it| *it != "domain-resize-cores") {
+    for scenario in SCENARIOS {
         // A domain gets more than 1 GiB where memory is what it is about.
         let units = if scenario == "domain-resize-memory" { 640 } else { 128 };
         // Packages that look for each other's packets take a while.
