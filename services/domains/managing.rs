@@ -15,8 +15,7 @@ use nile_stl::node::domains::SeatLink;
 use nile_stl::node::{Grant, Seated};
 use nile_sync::{Notify, first};
 
-/// How often it looks for messages though nobody knocks, as a former incarnation may have heard a
-/// knock; and, before it runs, for its cores.
+/// How often it looks for messages though nobody knocks, and, before it runs, for its cores.
 const LOOK: Duration = Duration::from_millis(100);
 const STARTING: Duration = Duration::from_millis(1);
 
@@ -39,43 +38,68 @@ struct Domain {
     seated: Seated,
 }
 
-/// Hardware that was asked to leave, and what came of that where it is known.
+/// Hardware that was asked to leave, and what came of that.
 #[derive(Default)]
 struct Leavers {
-    asked: RefCell<Vec<u16>>,
+    /// Of which it is not known yet, and whether each is to come back.
+    asked: RefCell<Vec<(u16, bool)>>,
+    /// Of which it is known whether they have left.
     ended: RefCell<Vec<(u16, bool)>>,
     news: Notify,
 }
 
+/// What came of hardware that was asked to leave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Leaver {
+    Left(u16),
+    Stayed(u16),
+    /// It has left or stayed, and is to come back since.
+    Returns(u16),
+}
+
 impl Leavers {
-    /// It has left, or stays.
-    fn end(&self, hardware: u16, is_left: bool) {
-        self.ended.borrow_mut().push((hardware, is_left));
+    /// Notes that this one is to leave; whether it was not asked already.
+    fn ask(&self, hardware: u16) -> bool {
+        let mut asked = self.asked.borrow_mut();
+        let known = asked.iter_mut().find(|it| it.0 == hardware);
+        if let Some((_, returns)) = known {
+            *returns = false;
+            return false;
+        }
+        asked.push((hardware, false));
+        true
+    }
+
+    /// Notes that this one is to come back, if it is not known yet whether it has left.
+    fn returns(&self, hardware: u16) -> bool {
+        let mut asked = self.asked.borrow_mut();
+        let known = asked.iter_mut().find(|it| it.0 == hardware);
+        known.map(|it| it.1 = true).is_some()
+    }
+
+    /// It has left, or has not.
+    fn end(&self, hardware: u16, has_left: bool) {
+        self.ended.borrow_mut().push((hardware, has_left));
         self.news.notify();
     }
 
-    /// All of which it is known.
-    fn take(&self) -> Vec<(u16, bool)> {
-        let all = self.ended.take();
-        self.asked.borrow_mut().retain(|asked| all.iter().all(|it| it.0 != *asked));
-        all
+    /// All of which it is known, once.
+    fn take(&self) -> Vec<Leaver> {
+        let mut asked = self.asked.borrow_mut();
+        let outcome = |(hardware, has_left)| {
+            let place = asked.iter().position(|it| it.0 == hardware);
+            match place.map(|place| asked.swap_remove(place)) {
+                Some((_, true)) => Leaver::Returns(hardware),
+                _ if has_left => Leaver::Left(hardware),
+                _ => Leaver::Stayed(hardware),
+            }
+        };
+        self.ended.take().into_iter().map(outcome).collect()
     }
 
     /// Waits until it is known of one.
     async fn some(&self) {
         self.news.until(|| (!self.ended.borrow().is_empty()).then_some(())).await;
-    }
-
-    /// Waits until it is known of this one whether it has left; `None` if it was not asked.
-    async fn outcome(&self, hardware: u16) -> Option<bool> {
-        let asked = self.asked.borrow().iter().position(|it| *it == hardware)?;
-        self.asked.borrow_mut().swap_remove(asked);
-        let known = || {
-            let mut ended = self.ended.borrow_mut();
-            let place = ended.iter().position(|it| it.0 == hardware)?;
-            Some(ended.swap_remove(place).1)
-        };
-        Some(self.news.until(known).await)
     }
 }
 
@@ -89,12 +113,10 @@ impl Domain {
         let mut managing = Managing::new(hardware);
         managing.up();
         let leavers: Rc<Leavers> = Rc::default();
+        let mut returning = Vec::new();
         loop {
-            for (hardware, is_left) in leavers.take() {
-                match is_left {
-                    true => managing.left(hardware),
-                    false => managing.kept(hardware),
-                }
+            for hardware in returning.drain(..) {
+                self.start(&mut managing, hardware).await;
             }
             while let Some(act) = managing.take_act() {
                 match act {
@@ -103,23 +125,17 @@ impl Domain {
                         // and asks for what it misses.
                         link.send(&message.encode(id));
                     }
-                    Act::Start(hardware) => {
-                        // It may be on its way out, and has stayed or is to come back then.
-                        let stayed = leavers.outcome(hardware).await == Some(false);
-                        match stayed || self.let_in(hardware).await {
-                            true => managing.started(hardware),
-                            false => managing.not_started(hardware),
-                        }
-                    }
+                    Act::Start(hardware) if leavers.returns(hardware) => {}
+                    Act::Start(hardware) => self.start(&mut managing, hardware).await,
                     // That may take a while, and the supervisor may take it meanwhile.
-                    Act::Leave(hardware) => {
+                    Act::Leave(hardware) if leavers.ask(hardware) => {
                         let (own, leavers) = (self.clone(), leavers.clone());
-                        leavers.asked.borrow_mut().push(hardware);
                         self.stl.host().spawn(Box::pin(async move {
-                            let is_left = own.send_away(hardware).await;
-                            leavers.end(hardware, is_left);
+                            let has_left = own.send_away(hardware).await;
+                            leavers.end(hardware, has_left);
                         }));
                     }
+                    Act::Leave(_) => {}
                     Act::Lost(hardware) => self.lose(hardware),
                     Act::Use(extent) => get(&self.stl, &self.seated, extent).await,
                     Act::Find(units) => {
@@ -128,21 +144,37 @@ impl Domain {
                     Act::Stop => self.stl.node().into_iter().for_each(|node| node.end()),
                 }
             }
-            let mut has_heard = false;
+            let mut is_quiet = true;
+            // What has become of hardware is older than what the supervisor says of it now.
+            for leaver in leavers.take() {
+                is_quiet = false;
+                match leaver {
+                    Leaver::Left(hardware) => managing.left(hardware),
+                    Leaver::Stayed(hardware) => managing.kept(hardware),
+                    Leaver::Returns(hardware) => returning.push(hardware),
+                }
+            }
             while let Ok(Some(message)) = link.receive() {
-                has_heard = true;
+                is_quiet = false;
                 if let Ok((to, said)) = Message::decode(message.payload())
                     && to == id
                 {
                     managing.heard(said);
                 }
             }
-            // What was heard is acted upon first.
-            if has_heard {
-                continue;
+            // What is new is acted upon first.
+            if is_quiet {
+                let news = first(self.knocked(), leavers.some());
+                first(self.stl.host().pause(LOOK), news).await;
             }
-            let news = first(self.knocked(), leavers.some());
-            first(self.stl.host().pause(LOOK), news).await;
+        }
+    }
+
+    /// Has hardware begin that was offered, unless it is in.
+    async fn start(&self, managing: &mut Managing, hardware: u16) {
+        match self.on(hardware).is_some() || self.let_in(hardware).await {
+            true => managing.started(hardware),
+            false => managing.not_started(hardware),
         }
     }
 
@@ -239,4 +271,53 @@ pub async fn give_up(stl: &Stl, seated: &Seated, units: u32) -> Result<Vec<Exten
         count: (grant.bytes / UNIT) as u32,
     };
     Ok(given.into_iter().map(extent).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    #[test]
+    fn what_becomes_of_hardware_that_is_to_leave_is_told_once() {
+        let leavers = Leavers::default();
+        assert!(!leavers.returns(3), "it was not asked: it can begin at once");
+        assert!(leavers.ask(3) && leavers.ask(4));
+        assert!(!leavers.ask(3), "one is asked already");
+        assert_eq!(leavers.take(), []);
+        leavers.end(3, true);
+        leavers.end(4, false);
+        assert_eq!(leavers.take(), [Leaver::Left(3), Leaver::Stayed(4)]);
+        assert_eq!(leavers.take(), []);
+        assert!(leavers.ask(3), "it may leave again");
+    }
+
+    #[test]
+    fn hardware_that_is_offered_while_it_leaves_returns_when_it_is_known() {
+        for has_left in [true, false] {
+            for is_known_before in [true, false] {
+                let leavers = Leavers::default();
+                assert!(leavers.ask(3));
+                if is_known_before {
+                    leavers.end(3, has_left);
+                }
+                assert!(leavers.returns(3));
+                if !is_known_before {
+                    assert_eq!(leavers.take(), []);
+                    leavers.end(3, has_left);
+                }
+                assert_eq!(leavers.take(), vec![Leaver::Returns(3)]);
+                assert!(!leavers.returns(3));
+            }
+        }
+    }
+
+    #[test]
+    fn hardware_that_is_taken_once_more_does_not_return() {
+        let leavers = Leavers::default();
+        assert!(leavers.ask(3) && leavers.returns(3) && !leavers.ask(3));
+        leavers.end(3, true);
+        assert_eq!(leavers.take(), [Leaver::Left(3)]);
+    }
 }

@@ -13,8 +13,8 @@ use nile_order::SortedMap;
 pub enum Act {
     /// Send this to the supervisor.
     Send(Message),
-    /// Start a core, or keep it if it is about to leave; then say [`Managing::started`], or
-    /// [`Managing::kept`] with what became of it.
+    /// Start a core, or keep it if it is about to leave; then say [`Managing::started`] or
+    /// [`Managing::not_started`].
     Start(u16),
     /// Have a core end what it does and go.
     Leave(u16),

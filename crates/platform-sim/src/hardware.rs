@@ -153,7 +153,7 @@ impl Hardware {
         self.seats.iter().filter_map(|region| Seat::new(region.clone()))
     }
 
-    /// Interrupts a core of the machine that waits for frames, by its name.
+    /// Interrupts a core of the machine that waits for frames or a knock, by its name.
     pub fn wake(&self, name: u32) {
         self.woken.borrow_mut().push(name);
     }

@@ -57,6 +57,25 @@ fn domains_come_and_go() {
     }
 }
 
+/// Nobody waits until a domain looks for messages by itself, and what comes may go at once, and come
+/// back.
+#[test]
+fn domains_hear_at_once_what_they_are_told() {
+    for (seed, times) in [(0, 1), (1, 4)] {
+        let command = format!("domain-times rounds=2 times={times}");
+        let finished = run(&machine(seed, 3, 640), &command).expect("it comes to its end");
+        let report = passed(&finished, &command, seed);
+        let figures = report.program.expect("a scenario has a report").figures;
+        for what in ["core more", "core less", "memory more", "memory less"] {
+            for round in 0..2 {
+                let micros = figures[&format!("{what} {round}")];
+                assert!(micros > 0, "{what}");
+                assert!(times > 1 || micros < 20_000, "{what}: {micros} µs");
+            }
+        }
+    }
+}
+
 /// A supervisor that serves, whose domains are nodes of its cluster.
 struct Cluster;
 
