@@ -27,8 +27,8 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How long a call may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long it waits until the other side knows that it has ended too, when all has come: each time
-/// that is lost such a socket waits twice as long before it says so again.
+/// How long it waits for the other side's end, and until that knows of its own, when all has come:
+/// each time that is lost such a socket waits twice as long before it says so again.
 const LINGERS: Duration = Duration::from_secs(5);
 
 /// Has what is wanted; the exit code.
@@ -63,7 +63,7 @@ pub async fn fetch(services: &Services, wanted: &Wanted<'_>) -> CallResult<u64> 
     let request = format!("GET /data/{} HTTP/1.0\r\n\r\n", wanted.name);
     let mut asked = 0;
     let mut had = Had::default();
-    let mut has_ended = None;
+    let mut closed = None;
     loop {
         interface.poll(now(), &mut link, &mut sockets);
         let socket = sockets.get_mut::<Socket<'static>>(handle);
@@ -78,16 +78,14 @@ pub async fn fetch(services: &Services, wanted: &Wanted<'_>) -> CallResult<u64> 
         }
         if had.is_body && had.bytes == wanted.bytes || had.is_wrong {
             socket.close();
+            closed.get_or_insert(host.now());
         }
         let state = socket.state();
         interface.poll(now(), &mut link, &mut sockets);
         let patience = wait(&mut interface, host.now(), &sockets);
         link::exchange(&mut link, &frames, attached.ticket, patience).await?;
-        let lingers = match state {
-            State::LastAck => host.now().since(*has_ended.get_or_insert(host.now())) < LINGERS,
-            _ => !matches!(state, State::Closed | State::TimeWait),
-        };
-        if !lingers {
+        let is_over = closed.is_some_and(|closed| host.now().since(closed) >= LINGERS);
+        if is_over || matches!(state, State::Closed | State::TimeWait) {
             return Ok(had.end(wanted.bytes));
         }
     }

@@ -90,10 +90,14 @@ impl Act {
         let mut words = text.split_ascii_whitespace();
         let act = words.next()?;
         let mut number = || words.next()?.parse::<u64>().ok();
-        let port = number()? as usize;
+        let messages = number()?;
+        let port = messages as usize;
         let act = match act {
-            "drain" => Act::Drain { messages: port as u64 },
-            "flood" => Act::Flood { messages: port as u64, members: number()? as usize },
+            "drain" => return (words.next().is_none()).then_some((0, Act::Drain { messages })),
+            "flood" => {
+                let members = number().filter(|members| *members < MEMBERS as u64)? as usize;
+                return words.next().is_none().then_some((0, Act::Flood { messages, members }));
+            }
             "echo" => Act::Echo,
             "take" => Act::Take,
             "ping" => {
@@ -113,7 +117,7 @@ pub fn main(system: &dyn System, argument: &[u8]) -> u64 {
         let _ = log!(
             system,
             "the argument is `echo PORT`, `take PORT`, `ping PORT PACKETS BYTES`, `send PORT MIB`, \
-             `hear MESSAGES`, `drain MESSAGES`, `deaf`, `flood MESSAGES MEMBERS`, or `say` and at \
+             `hear MESSAGES [TEXT]`, `drain MESSAGES`, `deaf`, `flood MESSAGES MEMBERS`, or `say` and at \
              most {PAYLOAD_BYTES} bytes of text"
         );
         return WRONG;
