@@ -85,7 +85,7 @@ class NileOs(System):
                 said = json.loads((self.crew.folder / "out.log").read_text())
             except ValueError:
                 said = None
-            if said is None:
+            if not (isinstance(said, dict) and "program" in said):
                 raise
         return nileos(said)
 

@@ -112,13 +112,13 @@ pub trait Hand {
     /// Makes a domain, and waits until it runs.
     async fn create(&mut self, wanted: &Wanted<'_>) -> Result<(), String>;
 
-    /// Begins to make one, and gives up after so long, whatever came of it.
+    /// Begins to make one, and waits no longer than so, whatever comes of it.
     async fn begin_to_create(&mut self, wanted: &Wanted<'_>, after: Duration);
 
     /// Gives a domain cores and memory, or takes some.
     async fn resize(&mut self, name: &str, to: Resize) -> Result<(), String>;
 
-    /// Begins to, and gives up after so long.
+    /// Begins to, and waits no longer than so.
     async fn begin_to_resize(&mut self, name: &str, to: Resize, after: Duration);
 
     /// Ends a domain.

@@ -39,15 +39,15 @@ fn units(bytes: &Value) -> u32 {
 }
 
 fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], |all| all)
+    value.as_array().expect("a list")
 }
 
 fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().into()
+    value.as_str().expect("text").into()
 }
 
 fn number(value: &Value) -> u32 {
-    value.as_u64().unwrap_or_default() as u32
+    value.as_u64().expect("a number") as u32
 }
 
 impl Commands<'_> {

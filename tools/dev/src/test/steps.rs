@@ -129,7 +129,7 @@ pub const STEPS: &[Step] = &[
     },
     python_tests(
         "linux",
-        "what runs guests beside each other, and the judge of its targets",
+        "what runs guests beside each other, and what judges sorts and domains there",
         "python3 -m unittest benches/linux/tests/test_guests.py \
          benches/hotplug/tests/test_hotplug.py",
     ),
