@@ -22,7 +22,7 @@ mod usage;
 use std::fs;
 
 use nile_abi::{Role, RoleSet};
-use nile_domain::{Command, Create, Holding, Limits, Name, Resize, UNIT};
+use nile_domain::{Command, Create, Holding, LimitChange, Limits, Name, Resize, UNIT};
 use serde_json::json;
 
 use crate::cluster::args::{Logs, Place, Said};
@@ -58,7 +58,8 @@ pub fn run(options: &Domain) -> Result<(), Failure> {
             let limits = Limits { cores: (least, most), units, priority: *priority };
             let wanted = Create { name: *name, cores: *cores, units: 0, limits, device: None };
             let disk = disk.map(|Bytes(bytes)| Disk::passing(bytes, *disks));
-            create(wanted, *memory, disk, !no_guard, *dry_run, options)
+            let none = LimitChange::default();
+            create(wanted, *memory, disk, !no_guard, none, *dry_run, options)
         }
         DomainAction::List(options) => {
             let (folder, record) = carry::folder_with_supervisor(&options.which)?;
@@ -70,6 +71,10 @@ pub fn run(options: &Domain) -> Result<(), Failure> {
         DomainAction::Show { name, options } => show(*name, options),
         DomainAction::Resize { name, cores, memory, force, options } => {
             resize(*name, *cores, *memory, *force, options)
+        }
+        DomainAction::Limit { name, rate, burst, weight, options } => {
+            let [rate, burst] = [rate, burst].map(|it| it.map(|Bytes(bytes)| bytes));
+            limit(*name, LimitChange { rate, burst, weight: *weight }, options)
         }
         DomainAction::Lend { from, to, cores, span, options } => {
             let millis = span.as_millis() as u32;
@@ -149,6 +154,7 @@ fn create(
     memory: Bytes,
     disk: Option<Disk>,
     is_guarded: bool,
+    limit: LimitChange,
     dry_run: bool,
     options: &Options,
 ) -> Result<(), Failure> {
@@ -177,7 +183,10 @@ fn create(
         let made = pc::create(&folder, &create, disk.is_some(), is_guarded, dry_run)?;
         return match dry_run {
             true => would_be(name, made.place, &made.cores, memory, options),
-            false => pc::tell(&folder, name, options.json),
+            false => {
+                pc::limit(&folder, name, limit)?;
+                pc::tell(&folder, name, options.json)
+            }
         };
     }
     let command = Command::Create(create);
@@ -231,11 +240,11 @@ fn restart(name: Name, force: bool, options: &Options) -> Result<(), Failure> {
         fault::restart(&folder, Place { node: node.node(), core: None })?;
         return show(name, options);
     }
-    let pc::Again { create: again, disk, is_guarded } = pc::wanted(&folder, name)?;
+    let pc::Again { create: again, disk, is_guarded, limit } = pc::wanted(&folder, name)?;
     disks::let_go(&folder, &record, &options.which, name, force)?;
     pc::destroy(&folder, name, force)?;
     let memory = show::memory(again.units);
-    create(again, memory, disk, is_guarded, false, options)
+    create(again, memory, disk, is_guarded, limit, false, options)
 }
 
 /// Refuses a range of cores that a configuration which says roles does not allow: a core that comes
@@ -273,6 +282,21 @@ fn resize(
     let mut carrier = begin(options)?;
     change(&mut carrier, name, cores, memory, force)?;
     tell(&carrier, name, options)
+}
+
+/// Limits what a domain sends.
+fn limit(name: Name, limit: LimitChange, options: &Options) -> Result<(), Failure> {
+    if limit == LimitChange::default() {
+        return Err(Failure::request("nothing is to change; say --rate, --burst or --weight"));
+    }
+    let (folder, record) = carry::folder_with_supervisor(&options.which)?;
+    if !pc::is_one(&record) {
+        return Err(Failure::request(
+            "hosted domains send frames to each other with nobody in between who could limit them",
+        ));
+    }
+    pc::limit(&folder, name, limit)?;
+    pc::tell(&folder, name, options.json)
 }
 
 /// Gives a hosted domain more or less.

@@ -3,12 +3,14 @@
 //! hears what one says that panics.
 //!
 //! * [`supervise`]: the supervisor's loop; [`guest`]: what runs in a domain; `disks`: one gets the
-//!   disk that another has had; `resize`: memory comes and goes while a domain runs; [`attacks`]: a
-//!   domain reaches for what is not its own; `red`: how it does that where no machine is needed;
-//!   [`pages`]: what the guard costs; [`times`]: how long commands take.
+//!   disk that another has had; `resize`: memory comes and goes while a domain runs; `flood`: one
+//!   sends frames without end; [`attacks`]: a domain reaches for what is not its own; `red`: how it
+//!   does that where no machine is needed; [`pages`]: what the guard costs; [`times`]: how long
+//!   commands take.
 
 pub mod attacks;
 mod disks;
+mod flood;
 pub mod guest;
 pub mod pages;
 mod red;
@@ -30,6 +32,9 @@ use supervise::Running;
 
 /// How long a domain may take for what it is told.
 const WAIT: Duration = Duration::from_secs(5);
+
+/// Memory of domains that flood and are flooded, in units.
+const FLOODED: u32 = 8;
 
 /// Starts this core's part: domains of so many `cores` and `units` of 2 MiB.
 pub fn start<M: Misbehave>(core: &Core<M>, arguments: &Arguments<'_>) {
@@ -119,6 +124,7 @@ async fn check<M: Misbehave>(
     disks::check(running, findings, cores, units).await;
     resize::check(core, running, findings, cores, units).await;
     check_force(running, findings, name, [&create, &destroy(false)]).await;
+    flood::check(running, findings, FLOODED).await;
 }
 
 /// A core that hangs is taken by force alone; the domain goes on without it, and with it when it

@@ -17,10 +17,12 @@ use core::time::Duration;
 
 use nile_abi::{Instant, Status};
 use nile_domain::{
-    Command, Create, Domain, DomainId, Holding, Ledger, Limits, Name, Phase, Refused, Resize, Share,
+    Command, Create, Domain, DomainId, Holding, Ledger, LimitChange, Limits, Name, Phase, Refused,
+    Resize, Share,
 };
 use nile_interfaces::domains::{
-    DomainChange, DomainEntry, DomainWanted, DomainsKernel, DomainsOfMachine, SharedEntry,
+    DomainChange, DomainEntry, DomainWanted, DomainsKernel, DomainsOfMachine, SentEntry,
+    SharedEntry,
 };
 use nile_stl::{CallError, CallResult, Start, Stl, service};
 use nile_sync::{Notify, first, yield_now};
@@ -169,6 +171,7 @@ impl DomainsKernel for DomainService {
                 unit_us: 0,
                 isolated: running.isolates(plan.device),
                 kept_off: 0,
+                sent: SentEntry::default(),
             })
         })
     }
@@ -195,9 +198,13 @@ impl DomainsKernel for DomainService {
     }
 
     async fn resize(&self, name: String, change: DomainChange) -> CallResult<DomainEntry> {
-        let (name, DomainChange { cores, units, force }) = (name_of(&name)?, change);
-        let resize = Resize { name, cores, units, force };
-        self.carry_out(&Command::Resize(resize)).await?;
+        let DomainChange { cores, units, force, rate, burst, weight } = change;
+        let (name, limit) = (name_of(&name)?, LimitChange { rate, burst, weight });
+        self.with(|running| running.supervisor.limit(name, limit).map_err(refused))?;
+        if cores.is_some() || units.is_some() {
+            let resize = Resize { name, cores, units, force };
+            self.carry_out(&Command::Resize(resize)).await?;
+        }
         self.entry_of(name)
     }
 
@@ -282,5 +289,19 @@ fn entry(running: &Running, now: Instant, domain: &Domain) -> DomainEntry {
         unit_us: account.unit_micros,
         isolated: running.isolates(disks(ledger, |it| it.is_of(id.slot)).first().copied()),
         kept_off: running.kept_off(id.slot),
+        sent: sent(ledger, id.slot),
+    }
+}
+
+fn sent(ledger: &Ledger<LedgerWords>, slot: u8) -> SentEntry {
+    let (limit, carried) = (ledger.limit(slot), ledger.carried(slot));
+    SentEntry {
+        rate: limit.rate.map_or(0, |rate| rate.get()),
+        burst: limit.burst,
+        weight: limit.weight,
+        frames: carried.frames,
+        bytes: carried.bytes,
+        dropped: carried.dropped,
+        busy_us: carried.time.as_micros() as u64,
     }
 }

@@ -82,6 +82,24 @@ pub enum DomainAction {
         #[command(flatten)]
         options: Options,
     },
+    /// Limit what a domain of a PC sends to others and to the network, or say how much it gets
+    /// beside others. Nothing limits one at first. What is not said stays as it is.
+    Limit {
+        /// Which.
+        name: Name,
+        /// How much a second in the long run, as 10M, from 1K on; or `unlimited`.
+        #[arg(long, value_name = "SIZE", value_parser = rate)]
+        rate: Option<Bytes>,
+        /// How much at once after a while without sending, from 2K to 1G; 64K at first.
+        #[arg(long, value_name = "SIZE")]
+        burst: Option<Bytes>,
+        /// How much it gets beside others that send, too, from 1 to 100: with 2, twice as much as
+        /// one with 1, which all have at first.
+        #[arg(long, value_name = "N")]
+        weight: Option<u64>,
+        #[command(flatten)]
+        options: Options,
+    },
     /// Give cores of one domain to another for a time.
     Lend {
         /// Whose they are.
@@ -286,6 +304,15 @@ fn time(text: &str) -> Result<Duration, String> {
     match micros {
         Some(micros @ 1..=60_000_000) => Ok(Duration::from_micros(micros)),
         _ => Err(format!("`{text}` is not a time from 1us to 60s, as 200us, 5ms or 2s")),
+    }
+}
+
+/// Bytes a second; none if there is no limit.
+fn rate(text: &str) -> Result<Bytes, String> {
+    match text.parse() {
+        _ if text == "unlimited" => Ok(Bytes(0)),
+        Ok(rate @ Bytes(1024..)) => Ok(rate),
+        _ => Err(format!("`{text}` is neither a size from 1K on, as 10M, nor `unlimited`")),
     }
 }
 

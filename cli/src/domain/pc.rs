@@ -6,7 +6,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use nile_abi::{NodeId, Status};
-use nile_domain::{Account, Create, Limits, Name, UNIT};
+use nile_domain::{Account, Carried, Create, LimitChange, Limits, Name, UNIT};
 use nile_interfaces::domains::{
     DomainChange, DomainEntry, DomainWanted, DomainsClient, DomainsOfMachine, SharedEntry,
 };
@@ -186,10 +186,22 @@ pub fn resize(
         cores: cores.map(|it| it.of(entry.map_or(0, |it| it.cores.len()))),
         units: memory.map(|it| it.of(entry.map_or(0, |it| it.units))),
         force,
+        ..DomainChange::default()
     };
     let text = name.to_string();
     ask(folder, &record, async |domains| domains.resize(text, change).await)?;
     note(folder, &mut record)
+}
+
+/// Limits what a domain sends. Does nothing if nothing is to change.
+pub fn limit(folder: &Folder, name: Name, limit: LimitChange) -> Result<(), Failure> {
+    if limit == LimitChange::default() {
+        return Ok(());
+    }
+    let LimitChange { rate, burst, weight } = limit;
+    let change = DomainChange { rate, burst, weight, ..DomainChange::default() };
+    let name = name.to_string();
+    ask(folder, &folder.record()?, async |domains| domains.resize(name, change).await).map(|_| ())
 }
 
 /// How many cores a domain has, and can have.
@@ -214,6 +226,12 @@ pub fn charged(folder: &Folder, record: &Record) -> Result<Vec<Charged>, Failure
             core_micros: entry.core_us,
             unit_micros: entry.unit_us,
         },
+        carried: Some(Carried {
+            frames: entry.sent.frames,
+            bytes: entry.sent.bytes,
+            dropped: entry.sent.dropped,
+            time: Duration::from_micros(entry.sent.busy_us),
+        }),
     };
     Ok(machine.domains.into_iter().map(of).collect())
 }
@@ -280,6 +298,7 @@ pub struct Again {
     pub create: Create,
     pub disk: Option<Disk>,
     pub is_guarded: bool,
+    pub limit: LimitChange,
 }
 
 /// That of a domain.
@@ -291,10 +310,15 @@ pub fn wanted(folder: &Folder, name: Name) -> Result<Again, Failure> {
     let machine = ask(folder, &record, async |domains| domains.list().await)?;
     let entry = machine.domains.iter().find(|it| it.name == name.as_str());
     let priority = entry.map_or(0, |it| it.priority);
+    let limit = entry.map_or(LimitChange::default(), |it| LimitChange {
+        rate: Some(it.sent.rate),
+        burst: Some(it.sent.burst),
+        weight: Some(it.sent.weight),
+    });
     let limits = own.limits(priority);
     let (cores, units) = (own.cores.len() as u16, (own.memory / UNIT) as u32);
     let create = Create { name, cores, units, limits, device: None };
-    Ok(Again { create, disk: own.disk.clone(), is_guarded: own.is_guarded })
+    Ok(Again { create, disk: own.disk.clone(), is_guarded: own.is_guarded, limit })
 }
 
 /// Says what a domain has.

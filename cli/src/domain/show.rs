@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use nile_domain::{Domain, Ledger, Lifecycle, Limits, Party, Phase, UNIT, Words};
+use nile_domain::{Domain, Ledger, Lifecycle, Limit, Limits, Party, Phase, UNIT, Words};
 use nile_interfaces::domains::DomainEntry;
 use serde_json::{Value, json};
 
@@ -31,6 +31,8 @@ pub struct Seen {
     isolated: Option<bool>,
     kept_off: u64,
     limits: Limits,
+    /// What it may send, if anybody limits that.
+    sends: Option<Limit>,
     /// Its cores that others have, and those of its cores that are others', with whose they are.
     lent: Vec<(u16, String)>,
     borrowed: Vec<(u16, String)>,
@@ -74,6 +76,7 @@ impl Seen {
             isolated: None,
             kept_off: 0,
             limits,
+            sends: None,
             lent,
             borrowed,
             last: is_gone.then(|| last_line(folder, id)),
@@ -100,6 +103,7 @@ impl Seen {
                 units: (1, entry.most_units),
                 priority: entry.priority,
             },
+            sends: Some(Limit::from_words([entry.sent.rate, entry.sent.burst, entry.sent.weight])),
             lent: Vec::new(),
             borrowed: Vec::new(),
             log: log.into(),
@@ -121,6 +125,7 @@ impl Seen {
             isolated: None,
             kept_off: 0,
             limits: domain.limits(0),
+            sends: None,
             lent: Vec::new(),
             borrowed: Vec::new(),
             log: log.into(),
@@ -149,6 +154,11 @@ impl Seen {
             "max_cores": self.limits.cores.1,
             "max_memory": memory(self.limits.units.1).0,
             "priority": self.limits.priority,
+            "limit": self.sends.map(|it| json!({
+                "rate": it.rate,
+                "burst": it.burst,
+                "weight": it.weight,
+            })),
             "lent": parts(&self.lent),
             "borrowed": parts(&self.borrowed),
             "log": self.log,
@@ -203,6 +213,16 @@ impl Seen {
         };
         if self.kept_off > 0 {
             text += &format!("its disk was kept from other memory {} times\n", self.kept_off);
+        }
+        match self.sends {
+            Some(Limit { rate: Some(rate), burst, weight }) => {
+                let [rate, burst] = [Bytes(rate.get()), Bytes(burst)];
+                text += &format!("sends {rate} a second, {burst} at once, weight {weight}\n");
+            }
+            Some(Limit { weight, .. }) if weight != Limit::default().weight => {
+                text += &format!("sends without a limit, weight {weight}\n");
+            }
+            _ => {}
         }
         for (core, other) in &self.lent {
             text += &format!("core {core} is lent to {other}\n");

@@ -6,7 +6,7 @@ use std::io::{IsTerminal, stdout};
 use std::time::{Duration, Instant};
 
 use nile_abi::NodeId;
-use nile_domain::{Account, UNIT};
+use nile_domain::{Account, Carried, UNIT};
 use nile_interfaces::core_manager::{
     Answers, CoreManagerClient, CorePhase as Phase, CoreRole, CoreRoles,
 };
@@ -41,6 +41,8 @@ pub struct Charged {
     pub cores: Vec<u16>,
     pub units: u32,
     pub account: Account,
+    /// What was moved for it; not known of a hosted one.
+    pub carried: Option<Carried>,
 }
 
 /// What a node has counted since it started.
@@ -72,6 +74,7 @@ fn charged(folder: &Folder, record: &Record) -> Result<Vec<Charged>, Failure> {
             cores: ledger.cores_with(|it| it.is_of(slot)),
             units: ledger.units_with(|it| it.is_of(slot)),
             account: ledger.account(slot, carry::now()),
+            carried: None,
         }
     };
     Ok(ledger.domains().map(of).collect())
@@ -102,9 +105,12 @@ pub fn account(options: &AccountOptions) -> Result<(), Failure> {
             all.iter().map(|(it, counted)| document(it, counted.as_ref())).collect();
         return crate::print(&format!("{}\n", json!({ "domains": all })));
     }
-    let title =
-        ["domain", "age", "core s", "MiB s", "busy s", "answers", "interrupts", "system calls"];
-    let mut rows = vec![title.map(String::from).to_vec()];
+    let mut title =
+        vec!["domain", "age", "core s", "MiB s", "busy s", "answers", "interrupts", "system calls"];
+    if all.iter().any(|(it, _)| it.carried.is_some()) {
+        title.extend(["frames", "KiB sent", "dropped", "bridge s"]);
+    }
+    let mut rows = vec![title.into_iter().map(String::from).collect()];
     rows.extend(all.iter().map(|(it, counted)| row(it, counted.as_ref())));
     crate::print(&table::columns("", &rows))
 }
@@ -138,7 +144,7 @@ fn count(session: &mut Session, node: NodeId) -> Result<Option<Counted>, Failure
 fn row(domain: &Charged, counted: Option<&Counted>) -> Vec<String> {
     let Account { age, core_micros, unit_micros } = domain.account;
     let known = |number: fn(&Counted) -> String| counted.map_or_else(|| "-".into(), number);
-    vec![
+    let mut row = vec![
         domain.name.clone(),
         format!("{} s", age.as_secs()),
         format!("{:.3}", core_micros as f64 / 1e6),
@@ -147,7 +153,12 @@ fn row(domain: &Charged, counted: Option<&Counted>) -> Vec<String> {
         known(|it| it.answers.to_string()),
         known(|it| it.interrupts.to_string()),
         known(|it| it.system_calls.to_string()),
-    ]
+    ];
+    row.extend(domain.carried.iter().flat_map(|it| {
+        let [frames, dropped] = [it.frames, it.dropped].map(|count| count.to_string());
+        [frames, (it.bytes >> 10).to_string(), dropped, format!("{:.3}", it.time.as_secs_f64())]
+    }));
+    row
 }
 
 fn document(domain: &Charged, counted: Option<&Counted>) -> Value {
@@ -162,6 +173,12 @@ fn document(domain: &Charged, counted: Option<&Counted>) -> Value {
         "answers": number(|it| it.answers),
         "interrupts": number(|it| it.interrupts),
         "system_calls": number(|it| it.system_calls),
+        "sent": domain.carried.map(|it| json!({
+            "frames": it.frames,
+            "bytes": it.bytes,
+            "dropped": it.dropped,
+            "bridge_seconds": it.time.as_secs_f64(),
+        })),
     })
 }
 

@@ -444,6 +444,7 @@ fn domains_of_a_pc_are_made_called_and_destroyed_by_name() {
     let heard = place.run(&["domain", "logs", "web"]).expect(0).out;
     assert!(heard.contains("n3") && heard.contains("is in the cluster"), "{heard}");
 
+    usage::is_limited(&place, "batch", || call("batch.c0"));
     // The supervisor's managing core begins anew: domains do not notice, and the ledger is there.
     let before = place.json(&["domain", "list"]);
     place.run(&["fault", "kill", "n1.c0"]).expect(0);
@@ -452,6 +453,7 @@ fn domains_of_a_pc_are_made_called_and_destroyed_by_name() {
 
     let anew = place.json(&["domain", "restart", "batch"]);
     assert_eq!((&anew["state"], &anew["generation"]), (&json!("running"), &json!(2)));
+    assert_eq!(anew["limit"], json!({ "rate": null, "burst": 2048, "weight": 2 }));
     call("batch.c0");
     place.run(&["domain", "destroy", "batch"]).expect(0);
 

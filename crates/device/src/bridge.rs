@@ -3,30 +3,48 @@
 //! network. A domain has the interface's address but for the last byte, which says its place; a
 //! frame from a loop with another sender is dropped, so that no domain speaks as somebody else.
 //!
-//! Frames are forwarded whenever the core that drives the interface looks for its own. What finds
-//! no room at its other end is dropped and counted.
+//! Frames are forwarded whenever the core that drives the interface looks for its own. Each is
+//! charged to the domain that it comes from ([`Toll`]). A flood takes nothing that others are to
+//! have:
+//!
+//! * Loops are looked at in turn, for as many bytes as their weights say ([`Rounds`]).
+//! * What goes beyond a domain's rate and burst is dropped ([`Bucket`]).
+//! * Of the room in another domain's loop it takes, for each of its weight, at most four times as
+//!   much as is left then (dynamic thresholds, Choudhury and Hahne 1998): a loop that one has
+//!   filled as far as it can takes frames of others.
+//!
+//! What finds no room at its other end is dropped and counted.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 
-use nile_abi::MacAddress;
 use nile_abi::ethernet::HEADER_BYTES;
+use nile_abi::{Instant, MacAddress};
+use nile_domain::Carried;
 
+use crate::fair::{Bucket, Rounds, Served};
 use crate::interface::Traffic;
-use crate::rfloop::Frame;
+use crate::rfloop::{Frame, SLOTS};
+use crate::toll::Toll;
 use crate::{FrameLoop, Interface, Line, LoopEnd};
 
 /// The last byte of the address of the domain in place 0, which there is not.
 const FIRST_PLACE: u8 = 0x80;
 
+/// How many times as much room as is left then a domain's frames may take of another's loop.
+const SHARE: u64 = 4;
+
+/// What a frame costs in turns besides its bytes: small ones keep the core busy, too.
+const FRAME_COST: u64 = 512;
+
 /// An interface with loops.
-pub struct Bridge<W> {
+pub struct Bridge<W, N> {
     network: Box<dyn Interface>,
     ports: Vec<Port>,
     wake: W,
-    /// Whose loop is looked at first: in turn, so that no domain's frames keep all others' waiting.
-    first: Cell<usize>,
+    now: N,
+    rounds: RefCell<Rounds>,
     frame: RefCell<Frame>,
     traffic: Cell<Traffic>,
 }
@@ -35,6 +53,37 @@ pub struct Bridge<W> {
 struct Port {
     end: LoopEnd,
     address: MacAddress,
+    toll: Toll,
+    bucket: Cell<Bucket>,
+    /// Which port each frame has come from that is in the loop's ring, if from any.
+    origins: [Cell<Option<u8>>; SLOTS as usize],
+}
+
+impl Port {
+    /// Whether there is room for a frame from a port, and it may take that.
+    fn has_room(&self, from: u8, weight: u64) -> bool {
+        let (next, held) = self.end.held();
+        let frames = (1..=held).map(|back| next.wrapping_sub(back));
+        let own = frames.filter(|it| self.origin(*it).get() == Some(from)).count() as u64;
+        own < (SLOTS - held) * SHARE * weight
+    }
+
+    fn origin(&self, number: u64) -> &Cell<Option<u8>> {
+        &self.origins[(number % SLOTS) as usize]
+    }
+
+    /// Puts a frame in; whether there was room for it.
+    fn put(&self, frame: &[u8], from: Option<(u8, u64)>) -> bool {
+        if from.is_some_and(|(from, weight)| !self.has_room(from, weight)) {
+            return false;
+        }
+        let (number, _) = self.end.held();
+        let is_put = self.end.put(frame);
+        if is_put {
+            self.origin(number).set(from.map(|(from, _)| from));
+        }
+        is_put
+    }
 }
 
 /// Who a frame is for.
@@ -46,26 +95,29 @@ struct Meant {
     all: bool,
 }
 
-impl<W: Fn(u32)> Bridge<W> {
-    /// Plugs the loops, by place from 1, to an interface whose core has the name `own` in its
-    /// machine. `wake` interrupts the core of a name.
+impl<W: Fn(u32), N: Fn() -> Instant> Bridge<W, N> {
+    /// Plugs the loops, by place from 1 and each with its toll, to an interface whose core has the
+    /// name `own` in its machine. `wake` interrupts the core of a name.
     pub fn new(
         network: Box<dyn Interface>,
-        loops: impl Iterator<Item = FrameLoop>,
+        loops: impl Iterator<Item = (FrameLoop, Toll)>,
         own: u32,
         wake: W,
-    ) -> Bridge<W> {
+        now: N,
+    ) -> Bridge<W, N> {
         let base = network.address();
-        let ports = (1u8..).zip(loops).map(|(place, frames)| {
+        let ports = (1u8..).zip(loops).map(|(place, (frames, toll))| {
             let mut address = base;
             // The group bit is not in this byte.
             address.0[5] = FIRST_PLACE | place;
             frames.set_address(address);
-            Port { end: frames.supervisor_end(own), address }
+            let (end, bucket) = (frames.supervisor_end(own), Cell::default());
+            Port { end, address, toll, bucket, origins: [const { Cell::new(None) }; _] }
         });
-        let ports = ports.collect();
-        let (first, frame, traffic) = Default::default();
-        Bridge { network, ports, wake, first, frame, traffic }
+        let ports: Vec<Port> = ports.collect();
+        let rounds = RefCell::new(Rounds::new(ports.len()));
+        let (frame, traffic) = Default::default();
+        Bridge { network, ports, wake, now, rounds, frame, traffic }
     }
 
     fn count(&self, change: impl FnOnce(&mut Traffic)) {
@@ -86,18 +138,22 @@ impl<W: Fn(u32)> Bridge<W> {
         Meant { own, network: !known, port: port.filter(|it| Some(*it) != from), all: false }
     }
 
-    /// Puts a frame into the loops that it is for.
-    fn forward(&self, frame: &[u8], meant: &Meant, from: Option<usize>) {
+    /// Puts a frame into the loops that it is for; how many of these had no room.
+    fn forward(&self, frame: &[u8], meant: &Meant, from: Option<usize>) -> u64 {
+        let by = from.map(|from| (from as u8, self.ports[from].toll.limit().weight));
+        let mut refused = 0;
         for (index, port) in self.ports.iter().enumerate() {
             if Some(index) == from || !(meant.all || meant.port == Some(index)) {
                 continue;
             }
-            let sent = port.end.put(frame);
+            let sent = port.put(frame, by);
             // Nobody needs to be there whom a group's frame is for.
             if sent || !meant.all {
                 self.count(|traffic| traffic.went(frame.len(), sent));
+                refused += u64::from(!sent);
             }
         }
+        refused
     }
 
     fn wake_all(&self) {
@@ -106,54 +162,83 @@ impl<W: Fn(u32)> Bridge<W> {
 
     /// Takes at most `limit` frames that have come from domains; how many there were.
     fn receive_from_loops(&self, limit: usize, take: &mut dyn FnMut(&[u8])) -> usize {
-        let Ok(mut frame) = self.frame.try_borrow_mut() else { return 0 };
+        let (Ok(mut frame), Ok(mut rounds)) =
+            (self.frame.try_borrow_mut(), self.rounds.try_borrow_mut())
+        else {
+            return 0;
+        };
         let mut given = 0;
-        let first = self.first.get();
-        self.first.set((first + 1) % self.ports.len().max(1));
-        let (before, from) = self.ports.split_at(first);
-        let from = (first..).zip(from);
-        for (index, port) in from.chain((0..).zip(before)) {
-            port.end.awake();
-            while given < limit
-                && let Some(length) = port.end.take(&mut frame)
-            {
-                given += 1;
-                let bytes = frame.bytes(length);
-                let sender = bytes.get(6..12);
-                if length < HEADER_BYTES || sender != Some(&port.address.0[..]) {
-                    self.count(|traffic| traffic.dropped += 1);
-                    continue;
-                }
-                let meant = self.meant(bytes, Some(index));
-                self.forward(bytes, &meant, Some(index));
-                if meant.network {
-                    self.send_on(bytes);
-                }
-                if meant.own {
-                    self.count(|it| it.received += 1);
-                    self.count(|it| it.received_bytes += length as u64);
-                    take(bytes);
-                }
+        let mut before = (self.now)();
+        let weight = |index: usize| self.ports[index].toll.limit().weight;
+        rounds.run(weight, |index| {
+            if given == limit {
+                return Served::Enough;
             }
-        }
+            let port = &self.ports[index];
+            port.end.awake();
+            let Some(length) = port.end.take(&mut frame) else { return Served::Nothing };
+            given += 1;
+            let carried = self.carry(index, frame.bytes(length), before, take);
+            let now = (self.now)();
+            port.toll.charge(Carried { time: now.since(before), ..carried });
+            before = now;
+            Served::Used(FRAME_COST + length as u64)
+        });
         given
     }
 
-    /// Sends a frame of a domain to the network.
-    fn send_on(&self, bytes: &[u8]) {
+    /// Has a frame that has come from a port go on, if it may; what was done of that.
+    fn carry(
+        &self,
+        index: usize,
+        bytes: &[u8],
+        now: Instant,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Carried {
+        let (port, length) = (&self.ports[index], bytes.len() as u64);
+        let is_one = bytes.len() >= HEADER_BYTES && bytes.get(6..12) == Some(&port.address.0[..]);
+        let mut bucket = port.bucket.get();
+        let goes_on = is_one && bucket.take(port.toll.limit(), now, length);
+        port.bucket.set(bucket);
+        if !goes_on {
+            self.count(|traffic| traffic.dropped += 1);
+            return Carried { dropped: 1, ..Carried::default() };
+        }
+        let meant = self.meant(bytes, Some(index));
+        let mut dropped = self.forward(bytes, &meant, Some(index));
+        if meant.network {
+            dropped += u64::from(!self.send_on(bytes));
+        }
+        if meant.own {
+            self.count(|it| {
+                it.received += 1;
+                it.received_bytes += length;
+            });
+            take(bytes);
+        }
+        match meant.all || dropped == 0 {
+            true => Carried { frames: 1, bytes: length, dropped, ..Carried::default() },
+            false => Carried { dropped, ..Carried::default() },
+        }
+    }
+
+    /// Sends a frame of a domain to the network; whether there was room.
+    fn send_on(&self, bytes: &[u8]) -> bool {
         let mut left = Some(bytes);
         self.network.transmit(&mut |frame| {
             let bytes = left.take()?;
             frame.get_mut(..bytes.len())?.copy_from_slice(bytes);
             Some(bytes.len())
         });
-        if left.is_some() {
+        let is_sent = left.is_none();
+        if !is_sent {
             self.count(|traffic| traffic.dropped += 1);
         }
+        is_sent
     }
 }
 
-impl<W: Fn(u32)> Interface for Bridge<W> {
+impl<W: Fn(u32), N: Fn() -> Instant> Interface for Bridge<W, N> {
     fn address(&self) -> MacAddress {
         self.network.address()
     }
@@ -215,145 +300,4 @@ impl<W: Fn(u32)> Interface for Bridge<W> {
 }
 
 #[cfg(test)]
-mod tests {
-    use alloc::rc::Rc;
-    use alloc::vec;
-
-    use nile_ring::Region;
-
-    use super::*;
-    use crate::LoopInterface;
-    use crate::rfloop::LOOP_BYTES;
-
-    const OWN: MacAddress = MacAddress([2, 0, 0, 0, 1, 0]);
-    const ELSEWHERE: MacAddress = MacAddress([2, 0, 0, 0, 9, 0]);
-
-    type Frames = RefCell<Vec<Vec<u8>>>;
-
-    /// A network that keeps what is sent, and brings what it is told to.
-    #[derive(Clone, Default)]
-    struct Wire(Rc<(Frames, Frames)>);
-
-    impl Interface for Wire {
-        fn address(&self) -> MacAddress {
-            OWN
-        }
-
-        fn max_frame(&self) -> usize {
-            1514
-        }
-
-        fn is_ready(&self) -> bool {
-            !self.0.0.borrow().is_empty()
-        }
-
-        fn receive(&self, limit: usize, take: &mut dyn FnMut(&[u8])) -> usize {
-            let mut incoming = self.0.0.borrow_mut();
-            let count = incoming.len().min(limit);
-            incoming.drain(..count).for_each(|it| take(&it));
-            count
-        }
-
-        fn transmit(&self, fill: &mut dyn FnMut(&mut [u8]) -> Option<usize>) -> bool {
-            let mut frame = vec![0; 1514];
-            while let Some(bytes) = fill(&mut frame) {
-                self.0.1.borrow_mut().push(frame[..bytes].to_vec());
-            }
-            true
-        }
-
-        fn traffic(&self) -> Traffic {
-            Traffic::default()
-        }
-    }
-
-    fn frame(to: MacAddress, from: MacAddress) -> Vec<u8> {
-        [&to.0[..], &from.0, &[0x88, 0xb5, 42]].concat()
-    }
-
-    fn take_all(from: &dyn Interface) -> Vec<Vec<u8>> {
-        let mut all = Vec::new();
-        from.receive(64, &mut |frame| all.push(frame.to_vec()));
-        all
-    }
-
-    fn send(from: &dyn Interface, bytes: &[u8]) {
-        let mut left = Some(bytes);
-        from.transmit(&mut |frame| {
-            let bytes = left.take()?;
-            frame[..bytes.len()].copy_from_slice(bytes);
-            Some(bytes.len())
-        });
-    }
-
-    #[test]
-    fn frames_go_where_they_are_for() {
-        let wire = Wire::default();
-        let loops: Vec<FrameLoop> =
-            (0..2).map(|_| FrameLoop::new(Region::owned(LOOP_BYTES)).unwrap()).collect();
-        assert!(LoopInterface::open(&loops[0], 5, |_| ()).is_none(), "nobody has an address");
-        let bridge = Bridge::new(Box::new(wire.clone()), loops.iter().cloned(), 0, |_| ());
-        let domain = |index: usize| LoopInterface::open(&loops[index], 5, |_| ()).unwrap();
-        let (one, two) = (domain(0), domain(1));
-        let (first, second) = (one.address(), two.address());
-        assert_eq!(first.0[..5], OWN.0[..5]);
-        assert_ne!(first, second);
-        let ways: [(&dyn Interface, MacAddress); 3] =
-            [(&bridge, OWN), (&one, first), (&two, second)];
-        for (sender, from) in ways {
-            for to in [OWN, first, second, ELSEWHERE, MacAddress::BROADCAST] {
-                if to == from {
-                    continue;
-                }
-                let frame = frame(to, from);
-                send(sender, &frame);
-                let came = [take_all(&bridge), take_all(&one), take_all(&two)];
-                let went = core::mem::take(&mut *wire.0.1.borrow_mut());
-                let is_for = |address| address == to || to.is_group() && address != from;
-                for (came, address) in came.iter().zip([OWN, first, second]) {
-                    assert_eq!(came.len(), usize::from(is_for(address)), "{from} to {to}");
-                    assert!(came.iter().all(|it| *it == frame));
-                }
-                assert_eq!(went.len(), usize::from(to == ELSEWHERE || to.is_group()));
-            }
-        }
-    }
-
-    #[test]
-    fn a_domain_that_floods_has_nobody_wait_for_long() {
-        let loops: Vec<FrameLoop> =
-            (0..3).map(|_| FrameLoop::new(Region::owned(LOOP_BYTES)).unwrap()).collect();
-        let bridge = Bridge::new(Box::<Wire>::default(), loops.iter().cloned(), 0, |_| ());
-        let domain = |index: usize| LoopInterface::open(&loops[index], 5, |_| ()).unwrap();
-        let (flooder, other) = (domain(0), domain(2));
-        let wanted = frame(OWN, other.address());
-        send(&other, &wanted);
-        let mut came = Vec::new();
-        for _ in 0..loops.len() {
-            (0..8).for_each(|_| send(&flooder, &frame(OWN, flooder.address())));
-            bridge.receive(8, &mut |frame| came.push(frame.to_vec()));
-        }
-        assert!(came.contains(&wanted), "{} frames of the other domain came", came.len());
-    }
-
-    #[test]
-    fn what_comes_from_the_network_goes_to_domains_and_nobody_speaks_as_another() {
-        let wire = Wire::default();
-        let region = FrameLoop::new(Region::owned(LOOP_BYTES)).unwrap();
-        let woken = RefCell::new(Vec::new());
-        let wake = |name| woken.borrow_mut().push(name);
-        let bridge = Bridge::new(Box::new(wire.clone()), core::iter::once(region.clone()), 0, wake);
-        let domain = LoopInterface::open(&region, 5, |_| ()).unwrap();
-        assert!(!domain.is_ready() && !bridge.is_ready());
-        let mine = frame(domain.address(), ELSEWHERE);
-        wire.0.0.borrow_mut().push(mine.clone());
-        assert!(bridge.is_ready());
-        assert!(take_all(&bridge).is_empty());
-        assert_eq!((take_all(&domain), &*woken.borrow()), (vec![mine], &vec![5]));
-        // As the supervisor, to the network.
-        send(&domain, &frame(ELSEWHERE, OWN));
-        assert!(bridge.is_ready() && take_all(&bridge).is_empty());
-        assert!(wire.0.1.borrow().is_empty());
-        assert_eq!(bridge.traffic().dropped, 1);
-    }
-}
+mod tests;

@@ -24,6 +24,7 @@ use crate::Grant;
 
 pub use crate::bridge::Bridge;
 pub use crate::rfloop::{self, FrameLoop, LOOP_BYTES, LoopInterface};
+pub use crate::toll::{TOLL_BYTES, Toll};
 
 /// Bytes of a seat, whole pages.
 pub const SEAT_BYTES: usize = LOOP_OFFSET + LOOP_BYTES;

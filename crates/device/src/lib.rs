@@ -10,6 +10,8 @@
 //! * [`rfloop`]: [`FrameLoop`], a loop of frames between a domain and its supervisor, and
 //!   [`LoopInterface`], an interface over it.
 //! * [`bridge`]: [`Bridge`], a supervisor's interface, to which domains' loops are plugged.
+//! * [`toll`]: [`Toll`], what a domain may send and is charged for; [`fair`]: how those share who
+//!   want the same.
 //! * [`grant`]: [`Grant`], memory that was given to a core.
 //! * [`driven_interface`]: [`DrivenInterface`], an interface and the task that waits for frames.
 //! * [`driven_seat`]: [`DrivenSeat`], a domain's seat and the task that waits for its supervisor.
@@ -25,11 +27,13 @@ pub mod domains;
 pub mod driven_disk;
 pub mod driven_interface;
 pub mod driven_seat;
+pub mod fair;
 pub mod grant;
 pub mod interface;
 pub mod line;
 pub mod rfloop;
 pub mod timer;
+pub mod toll;
 
 pub use bridge::Bridge;
 pub use disk::Disk;
@@ -42,3 +46,4 @@ pub use interface::Interface;
 pub use line::{Gate, Guard, LINES, Line, LineState, MOST_OF_A_KIND, Verdict};
 pub use rfloop::{FrameLoop, LoopEnd, LoopInterface};
 pub use timer::TimerSource;
+pub use toll::{TOLL_BYTES, Toll};

@@ -146,6 +146,14 @@ impl LoopEnd {
         (put.wrapping_sub(taken) >= SLOTS).then_some(taken)
     }
 
+    /// The number that the next frame gets, and how many of those before it the other end has still
+    /// to take.
+    pub fn held(&self) -> (u64, u64) {
+        let put = self.outbound.put().load(Ordering::Relaxed);
+        let taken = self.outbound.taken().load(Ordering::Acquire);
+        (put, put.wrapping_sub(taken).min(SLOTS))
+    }
+
     /// Puts a frame in, if there is room and it is one.
     pub fn put(&self, frame: &[u8]) -> bool {
         if self.is_full().is_some() || frame.len() > MAX_FRAME {

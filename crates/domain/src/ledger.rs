@@ -223,6 +223,7 @@ impl<W: Words> Ledger<W> {
     /// Puts a domain into its empty place.
     pub(crate) fn enter(&mut self, now: Instant, domain: &Domain) {
         self.open_account(domain.id.slot, now);
+        self.open_toll(domain.id.slot);
         Row::write(&mut self.words, domain);
     }
 

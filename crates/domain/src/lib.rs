@@ -5,7 +5,8 @@
 //!   outlive the supervisor's code; each hand-over is one store.
 //! * [`Domain`]: the ledger's row of a domain, with its [`Lifecycle`] and [`Limits`].
 //! * [`Share`]: memory that domains share, and which of them do.
-//! * [`Account`]: the time for which a domain had what it had.
+//! * [`Account`]: the time for which a domain had what it had; [`Carried`]: the frames that were
+//!   moved for it, and [`Limit`]: how many it may send.
 //! * [`plan`]: what a command would take, and from whom: the transaction's first half, which
 //!   changes nothing (`--dry-run` ends there).
 //! * [`Command`] (supcon: a user to the supervisor) and [`Message`] (domcon: the supervisor and a
@@ -35,6 +36,7 @@ mod plan;
 mod refused;
 mod share;
 mod supervisor;
+mod toll;
 mod words;
 
 pub use account::Account;
@@ -51,6 +53,7 @@ pub use plan::{Plan, Source, plan};
 pub use refused::{Refused, Thing};
 pub use share::{MOST_SHARED, SHARES, Share};
 pub use supervisor::{Action, Deadlines, Happened, Outcome, RequestId, Supervisor};
+pub use toll::{Carried, Limit, LimitChange, TOLL};
 pub use words::{DOMAINS, Holding, Look, Party, Phase, Sizes, Words};
 
 #[cfg(test)]

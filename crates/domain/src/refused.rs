@@ -43,6 +43,15 @@ pub enum Refused {
         /// The fewest and most.
         limits: (u32, u32),
     },
+    /// What a domain may send has no such burst or weight.
+    Range {
+        /// "burst", or "weight".
+        what: &'static str,
+        /// What was asked for.
+        would: u64,
+        /// The least and most.
+        range: (u64, u64),
+    },
     /// Too few cores can be had.
     Cores {
         /// How many are wanted.
@@ -137,6 +146,9 @@ impl fmt::Display for Refused {
             }
             Refused::Limits { what, would, limits: (least, most) } => {
                 write!(f, "it would have {would} {what}, and must have {least} to {most}")
+            }
+            Refused::Range { what, would, range: (least, most) } => {
+                write!(f, "a {what} is {least} to {most}, and not {would}")
             }
             Refused::Cores { wanted, free, owners } => {
                 match free.len() {

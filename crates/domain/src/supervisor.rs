@@ -25,8 +25,10 @@ use crate::domain::{Domain, DomainId, Lifecycle};
 use crate::extent::Extent;
 use crate::ledger::Ledger;
 use crate::message::Message;
+use crate::name::Name;
 use crate::plan::{Plan, plan};
 use crate::refused::{Refused, Thing};
+use crate::toll::{Limit, LimitChange};
 use crate::words::{Holding, Party, Phase, Words};
 use nile_order::SortedMap;
 
@@ -266,6 +268,16 @@ impl<W: Words> Supervisor<W> {
             self.recall(now, core, holding.lender);
         }
         self.advance(now);
+    }
+
+    /// Changes what a domain may send, from now on; what that is then.
+    pub fn limit(&mut self, name: Name, change: LimitChange) -> Result<Limit, Refused> {
+        let there = || self.ledger.domains().map(|it| it.name).collect();
+        let unknown = || Refused::Unknown { name, there: there() };
+        let domain = self.ledger.named(name).ok_or_else(unknown)?;
+        let limit = self.ledger.limit(domain.id.slot).with(change)?;
+        self.ledger.set_limit(&domain, limit);
+        Ok(limit)
     }
 
     fn send(&mut self, to: DomainId, message: Message) {

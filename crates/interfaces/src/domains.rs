@@ -36,6 +36,32 @@ pub struct DomainChange {
     pub units: Option<u32>,
     /// Cores that it keeps are taken, and what they work on is lost.
     pub force: bool,
+    /// Bytes that it may send a second in the long run; zero for as many as there is room for.
+    pub rate: Option<u64>,
+    /// Bytes that it may send at once after a while without sending.
+    pub burst: Option<u64>,
+    /// How much it gets beside others that send, too: twice as much as one with half of it.
+    pub weight: Option<u64>,
+}
+
+/// What a domain may send, and the frames that its supervisor has moved for it.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct SentEntry {
+    /// The limit, as in [`DomainChange`].
+    pub rate: u64,
+    /// As there.
+    pub burst: u64,
+    /// As there.
+    pub weight: u64,
+    /// Frames that it sent, and that went on.
+    pub frames: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Frames that it sent, and that were dropped: beyond the limit or its share of another
+    /// domain's loop, without room at the other end, or with another's sender.
+    pub dropped: u64,
+    /// How long its frames kept the core busy that moved them: microseconds.
+    pub busy_us: u64,
 }
 
 /// A domain, or what one would be.
@@ -76,6 +102,8 @@ pub struct DomainEntry {
     pub isolated: bool,
     /// From how many accesses to other memory they were kept.
     pub kept_off: u64,
+    /// What it may send, and has sent.
+    pub sent: SentEntry,
 }
 
 /// What a machine has to give, and to whom it has.
@@ -130,7 +158,8 @@ pub trait Domains {
 
     /// Gives a domain that runs so many cores and so much memory of its own, or takes some: it is
     /// asked for them, and keeps a core that works on something, or that its node needs, unless
-    /// they are to be forced, and memory that is not free. Waits until it is done.
+    /// they are to be forced, and memory that is not free. Waits until it is done. What it may
+    /// send is another first.
     #[stl_k(reply = "domain", allow(operator, peer))]
     async fn resize(&self, name: String, change: DomainChange) -> CallResult<DomainEntry>;
 

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use nile_abi::CoreId;
-use nile_platform::domains::{Bridge, LoopInterface};
+use nile_platform::domains::{Bridge, LoopInterface, Toll};
 use nile_platform::{Interface, Line};
 
 use crate::hardware::Hardware;
@@ -17,6 +17,10 @@ pub fn interfaces(state: &Rc<RefCell<State>>, core: CoreId) -> Vec<Box<dyn Inter
     let wires = SimInterface::all_of(state, core).into_iter();
     let mut all: Vec<Box<dyn Interface>> =
         wires.map(|it| Box::new(it) as Box<dyn Interface>).collect();
+    let clock = {
+        let state = state.clone();
+        move || state.borrow().time_of(core)
+    };
     let state = state.borrow();
     let first = Line::interface(0).and_then(|line| state.board.driver(line));
     if first != Some(core) {
@@ -33,8 +37,9 @@ pub fn interfaces(state: &Rc<RefCell<State>>, core: CoreId) -> Vec<Box<dyn Inter
         all.extend(frames.and_then(open).map(|it| Box::new(it) as Box<dyn Interface>));
     }
     if let Some(hardware) = state.supervises.as_ref().filter(|_| !all.is_empty()) {
-        let loops = hardware.seats().map(|seat| seat.frames());
-        let bridge = Bridge::new(all.remove(0), loops, own, waking(hardware));
+        let tolls = (1..).map_while(|slot| Toll::of(&hardware.ledger.0, slot));
+        let loops = hardware.seats().map(|seat| seat.frames()).zip(tolls);
+        let bridge = Bridge::new(all.remove(0), loops, own, waking(hardware), clock);
         all.insert(0, Box::new(bridge));
     }
     all

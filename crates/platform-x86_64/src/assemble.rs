@@ -36,9 +36,9 @@ const IDENTITY: VirtAddr = VirtAddr(0);
 /// more regions afterwards.
 const WORDS_SLACK: u64 = 64 << 10;
 
-/// Last-level tables for the ledger and parked cores in the managing core's space, and for the
-/// ends of seats there and in the network core's.
-const DOMAIN_TABLES: usize = 8;
+/// Last-level tables for parked cores in the managing core's space, and for the ledger and the ends
+/// of seats there and in the network core's.
+const DOMAIN_TABLES: usize = 10;
 
 /// The same for parked cores in the managing core's space alone.
 const PARKING_TABLES: usize = 2;
@@ -319,7 +319,8 @@ fn build_spaces(
         (Some(supervised), _) => {
             let managed = [smp::shared(), supervised.seats, supervised.ledger];
             let tables = supervised.iommu.as_ref().map(|it| it.tables);
-            (managed.into_iter().chain(tables).collect(), supervised.loops().collect())
+            let loops = supervised.loops().chain([supervised.ledger]);
+            (managed.into_iter().chain(tables).collect(), loops.collect())
         }
         (None, Some(domain)) => ([domain.seat].into(), [loop_of(domain.seat)].into()),
         (None, None) => ([smp::shared()].into(), Vec::new()),

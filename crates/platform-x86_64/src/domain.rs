@@ -17,7 +17,7 @@ use nile_abi::{CoreId, Generation, MAX_CORES, PageSize, PhysAddr, Role, Status, 
 use nile_domain::Sizes;
 use nile_memory::{MemoryKind, MemoryMap, MemoryRegion};
 use nile_platform::board::driver;
-use nile_platform::domains::{FrameLoop, LOOP_BYTES, LOOP_OFFSET, SEAT_BYTES, Stray};
+use nile_platform::domains::{FrameLoop, LOOP_BYTES, LOOP_OFFSET, SEAT_BYTES, Stray, Toll};
 use nile_platform::{CorePhase, Domains, Entry, Fault, Grant, Seat, SeatPhase, Seated, Wanted};
 use nile_ring::{PoolError, PoolMemory, Region};
 
@@ -340,10 +340,14 @@ pub fn own_loop(node: &Node) -> Option<FrameLoop> {
     FrameLoop::new(unsafe { region(loop_of(node.domain?.seat), layout::SHARED_BASE) })
 }
 
-/// The loops of all domains, by place, on the supervisor's core that drives them.
-pub fn loops(supervised: &Supervised) -> impl Iterator<Item = FrameLoop> + '_ {
-    // SAFETY: as in `own_loop`.
-    supervised.loops().filter_map(|it| FrameLoop::new(unsafe { region(it, layout::SHARED_BASE) }))
+/// The loops of all domains, by place and each with its toll, on the supervisor's core that drives
+/// them.
+pub fn loops(supervised: &Supervised) -> impl Iterator<Item = (FrameLoop, Toll)> + '_ {
+    // SAFETY: as in `own_loop`; that core has the ledger, too.
+    let seen = |frames| unsafe { region(frames, layout::SHARED_BASE) };
+    let ledger = seen(supervised.ledger);
+    let tolls = (1..).map_while(move |slot| Toll::of(&ledger, slot));
+    supervised.loops().filter_map(move |it| FrameLoop::new(seen(it))).zip(tolls)
 }
 
 /// What a domain's managing core shares with its supervisor.

@@ -106,7 +106,10 @@ impl Core {
         match &self.node.supervised {
             Some(supervised) if is_first => {
                 let (own, wake) = self.waking();
-                Box::new(Bridge::new(Box::new(network), domain::loops(supervised), own, wake))
+                let loops = domain::loops(supervised);
+                let clock = &self.node.clock;
+                let now = || clock.now();
+                Box::new(Bridge::new(Box::new(network), loops, own, wake, now))
             }
             _ => Box::new(network),
         }

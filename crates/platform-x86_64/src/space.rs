@@ -28,7 +28,7 @@
 //! | parked cores (not a domain's)        |                 | rw-               |        |
 //! | seats, ledger, IOMMU (a supervisor's) |                | rw-               |        |
 //! | the seat (a domain's)                |                 | rw-               |        |
-//! | loops of seats (the network core)    | rw-             | rw-               |        |
+//! | loops of seats, a supervisor's ledger (the network core) | rw- | rw-        |        |
 //!
 //! Grants come and go in the shared zone, and a package's memory in its slot of the user half,
 //! which is the only part with the user bit. A space has a root that reaches all of it, and one a
@@ -196,7 +196,7 @@ pub struct Ingredients<'a> {
     pub ledger: Option<Frames>,
     /// What its guard stands on, if it has one: then its tables are read-only.
     pub guard: Option<guard::Places>,
-    /// The loops of seats.
+    /// The loops of seats, and a supervisor's ledger.
     pub loops: &'a [Frames],
     /// The core that drives them.
     pub drives_loops: Option<CoreId>,

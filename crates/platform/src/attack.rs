@@ -133,6 +133,7 @@ attacks! {
     LongFrame "long-frame" Frames "say that its frames are longer than any can be";
     FramesRunFar "frames-run-far" Frames "count far more frames than it has sent";
     FramesRunBack "frames-run-back" Frames "count fewer frames than were taken";
+    FloodFrames "flood-frames" Frames "send frames to another domain without end";
     EnterCore "enter-core" Parked "ask the supervisor to let a core in that it was not offered";
     HangMasked "hang-masked" Hold "hang with interrupts masked, and give nothing back";
 }

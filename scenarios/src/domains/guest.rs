@@ -208,7 +208,11 @@ async fn keep<M: Misbehave>(
         [kind, attack, aim @ ..] if *kind == Say::Attack as u8 => {
             let aim = aim.first_chunk().map_or(0, |it| u64::from_le_bytes(*it));
             let Some(attack) = Attack::at(*attack) else { return };
-            match red::attempt(core, seated, link, attack, aim) {
+            let tried = match attack {
+                Attack::FloodFrames => red::flood(core, seated).await,
+                _ => red::attempt(core, seated, link, attack, aim),
+            };
+            match tried {
                 Tried::Unknown => core.machine().attack(attack, aim) as u64,
                 tried => tried as u64,
             }

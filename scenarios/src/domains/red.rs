@@ -12,6 +12,11 @@ use super::guest::Say;
 /// How long one sends without end.
 const FLOOD: core::time::Duration = core::time::Duration::from_millis(200);
 
+/// How long one sends frames without end, how often it looks for room, and bytes of each.
+const FLOOD_OF_FRAMES: core::time::Duration = core::time::Duration::from_millis(100);
+const ROOM: core::time::Duration = core::time::Duration::from_micros(100);
+const FRAME_BYTES: usize = 1000;
+
 /// Bytes that no frame has.
 const TOO_LONG: u64 = 4000;
 
@@ -64,6 +69,22 @@ pub fn attempt<M: Machine>(
         }
         _ => Tried::Unknown,
     }
+}
+
+/// Sends frames to another domain as long as there is room, for a while.
+pub async fn flood<M: Machine>(core: &Core<M>, seated: &Seated) -> Tried {
+    let frames = seated.seat.frames();
+    let Some(own) = frames.address() else { return Tried::Unknown };
+    let mut to = own;
+    to.0[5] ^= OTHER;
+    let mut frame = [&to.0[..], &own.0, &[0x88, 0xb5]].concat();
+    frame.resize(FRAME_BYTES, 42);
+    let (end, limit) = (frames.domain_end(0), core.now() + FLOOD_OF_FRAMES);
+    while core.now() < limit {
+        while end.put(&frame) {}
+        core.sleep(ROOM).await;
+    }
+    Tried::Done
 }
 
 fn lie(seated: &Seated, link: &mut SeatLink, attack: Attack, aim: u64) -> Tried {

@@ -145,12 +145,14 @@ async fn use_domains(core: &Core<SimMachine>) -> CallResult<()> {
     };
     until(core, met).await?;
 
-    let change = DomainChange { cores: Some(3), units: Some(6), force: false };
+    let change =
+        DomainChange { cores: Some(3), units: Some(6), force: false, ..DomainChange::default() };
     let grown = domains.resize("web".into(), change).await?;
     assert_eq!((grown.cores.len(), grown.units), (3, 6));
     let call = async || AckermannClient::find_at(&stl, at(2, 2)).await?.compute(2, 3).await;
     assert_eq!(until(core, call).await?, 9);
-    let change = DomainChange { cores: Some(2), units: Some(4), force: false };
+    let change =
+        DomainChange { cores: Some(2), units: Some(4), force: false, ..DomainChange::default() };
     let shrunk = domains.resize("web".into(), change).await?;
     assert_eq!(shrunk.cores.len(), 2);
     let cleared = async || {

@@ -1,5 +1,7 @@
 //! What domains are charged for, and what they do in each second.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use super::supervised;
@@ -12,6 +14,34 @@ fn account(place: &Place, words: &[&str]) -> Value {
 
 fn number(account: &Value, what: &str) -> f64 {
     account[what].as_f64().unwrap_or_else(|| panic!("no {what} in {account}"))
+}
+
+/// A domain of a PC is charged for what it sends, and sends no more than it may. It has no limit
+/// when this ends.
+pub fn is_limited(place: &Place, name: &str, call: impl Fn()) {
+    let limit = |words: &[&str]| place.run(&[&["domain", "limit", name], words].concat());
+    refused(limit(&[]), "say --rate, --burst or --weight");
+    refused(limit(&["--burst", "100"]), "a burst is 2048 to 1073741824, and not 100");
+    refused(limit(&["--rate", "100"]), "a size from 1K on");
+    let sent = || account(place, &[name])["sent"].clone();
+    let before = sent();
+    call();
+    let after = sent();
+    for what in ["frames", "bytes", "bridge_seconds"] {
+        assert!(number(&after, what) > number(&before, what), "{what}: {before} {after}");
+    }
+    let dropped = number(&after, "dropped");
+    limit(&["--rate", "1K", "--burst", "2K"]).expect(0);
+    let until = Instant::now() + Duration::from_secs(60);
+    while number(&sent(), "dropped") == dropped {
+        assert!(Instant::now() < until, "{}", sent());
+        // It may have no answer in time.
+        place.run(&["call", "ackermann.compute", "m=2", "n=3", "--core", &format!("{name}.c0")]);
+    }
+    let text = limit(&["--weight", "2"]).expect(0).out;
+    assert!(text.contains("sends 1 KiB a second, 2 KiB at once, weight 2\n"), "{text}");
+    limit(&["--rate", "unlimited"]).expect(0);
+    call();
 }
 
 #[test]
@@ -48,5 +78,7 @@ fn domains_are_charged_for_what_they_had() {
     assert!(!text.contains('\u{1b}'), "it is no terminal: {text:?}");
 
     refused(domain(&["account", "wbe"]), "no domain `wbe`; there are");
+    assert!(after["sent"].is_null(), "nobody counts the frames of a hosted one: {after}");
+    refused(domain(&["limit", "web", "--weight", "2"]), "nobody in between");
     refused(domain(&["top", "--period", "1ms"]), "less than 10ms");
 }

@@ -1,5 +1,6 @@
 //! What domains are charged for.
 
+use alloc::string::ToString;
 use core::time::Duration;
 
 use super::{DEADLINES, Machine, SIZES, create, name};
@@ -63,4 +64,40 @@ fn who_has_a_lent_core_is_charged_for_it() {
     // All that was charged for is what there was to have.
     let all = charged("batch") + charged("web");
     assert!(all <= u64::from(SIZES.cores) * 1_000_000);
+}
+
+#[test]
+fn a_limit_outlives_the_supervisor_and_not_the_domain() {
+    let mut machine = Machine::new();
+    let web = name("web");
+    let change = LimitChange { rate: Some(1000), burst: None, weight: Some(3) };
+    let unknown = machine.it.limit(web, change);
+    assert!(matches!(unknown, Err(Refused::Unknown { .. })), "{unknown:?}");
+    machine.command(Command::Create(create("web", 2, 4)), &[]).unwrap();
+    assert_eq!(machine.it.ledger().limit(1), Limit::default());
+    let limit = machine.it.limit(web, change).unwrap();
+    assert_eq!((limit.rate.map(|it| it.get()), limit.burst, limit.weight), (Some(1000), 65536, 3));
+    // Whoever moves frames adds to what stands behind it.
+    let carried = Carried { frames: 2, bytes: 300, dropped: 1, time: Duration::from_micros(7) };
+    let mut words = machine.it.into_ledger().into_words();
+    for (word, more) in words[Sizes::toll(1) + Limit::WORDS..].iter_mut().zip(carried.to_words()) {
+        *word += more;
+    }
+    let ledger = Ledger::open(words).unwrap();
+    machine.it = Supervisor::recover(ledger, DEADLINES, 9, machine.now);
+    let ledger = machine.it.ledger();
+    assert_eq!((ledger.limit(1), ledger.carried(1)), (limit, carried));
+    assert_eq!((ledger.limit(2), ledger.carried(2)), Default::default());
+
+    let too_small = LimitChange { burst: Some(100), ..LimitChange::default() };
+    let refused = machine.it.limit(web, too_small).unwrap_err().to_string();
+    assert_eq!(refused, "a burst is 2048 to 1073741824, and not 100");
+    let unlimited = LimitChange { rate: Some(0), ..LimitChange::default() };
+    let unlimited = machine.it.limit(web, unlimited).unwrap();
+    assert_eq!(unlimited, Limit { rate: None, ..limit });
+
+    machine.command(Command::Destroy { name: web, force: true }, &[]).unwrap();
+    machine.command(Command::Create(create("next", 1, 1)), &[]).unwrap();
+    let ledger = machine.it.ledger();
+    assert_eq!((ledger.limit(1), ledger.carried(1)), Default::default());
 }

@@ -2,17 +2,15 @@
 //! and time. No guard is asked about these, so each control is another: that who may do so does it,
 //! or that a reader believes what it reads.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 
-use nile_abi::MacAddress;
 use nile_domain::{Command, DomainId, Message, Phase, Resize};
-use nile_platform::domains::{Bridge, FrameLoop, SEAT_CELLS, rfloop};
-use nile_platform::interface::Traffic;
+use nile_platform::domains::{FrameLoop, SEAT_CELLS, rfloop};
 use nile_platform::{Attack, Interface, Manager, Misbehave, Tried};
 
+use super::super::flood::{bridge, flood};
 use super::super::guest::Say;
 use super::super::red::unit_of;
 use super::{ATTACKER, Aim, Attacks, LONG, MOMENT, UNITS, VICTIM};
@@ -23,43 +21,13 @@ const SOON: Duration = Duration::from_millis(20);
 /// What came of an attack: what whoever made it says, and the harm.
 pub type Came = (Option<Tried>, Option<&'static str>);
 
-/// An interface to nowhere.
-struct Nowhere;
-
-impl Interface for Nowhere {
-    fn address(&self) -> MacAddress {
-        MacAddress([2, 0, 0, 0, 1, 0])
-    }
-
-    fn max_frame(&self) -> usize {
-        rfloop::MAX_FRAME
-    }
-
-    fn is_ready(&self) -> bool {
-        false
-    }
-
-    fn receive(&self, _: usize, _: &mut dyn FnMut(&[u8])) -> usize {
-        0
-    }
-
-    fn transmit(&self, fill: &mut dyn FnMut(&mut [u8]) -> Option<usize>) -> bool {
-        let mut frame = [0; rfloop::MAX_FRAME];
-        while fill(&mut frame).is_some() {}
-        true
-    }
-
-    fn traffic(&self) -> Traffic {
-        Traffic::default()
-    }
-}
-
 impl<M: Misbehave> Attacks<M> {
     /// Makes an attack of this kind, and looks for the harm that it alone can do.
     pub(super) async fn shared(&mut self, attack: Attack, aim: Aim, is_control: bool) -> Came {
         match aim {
             Aim::Messages if attack == Attack::FloodMessages => self.flood(is_control).await,
             Aim::Messages => self.lie(attack, is_control).await,
+            Aim::Frames if attack == Attack::FloodFrames => self.flood_frames(is_control).await,
             Aim::Frames => self.miscount(attack, is_control).await,
             Aim::Parked => self.enter(is_control).await,
             _ => self.hold(is_control).await,
@@ -121,6 +89,16 @@ impl<M: Misbehave> Attacks<M> {
         (self.tried(), is_held_up.then_some("the supervisor reads without end"))
     }
 
+    /// Frames to another domain without end. The control: nothing limits them.
+    async fn flood_frames(&mut self, is_control: bool) -> Came {
+        let name = self.name(ATTACKER);
+        let Some(flooded) = flood(&mut self.running, name, !is_control).await else {
+            return (None, None);
+        };
+        let is_endless = flooded.moved > flooded.allowed;
+        (self.tried(), is_endless.then_some("more frames are moved than it may send"))
+    }
+
     /// Frames that are not what they say. The control: a reader that believes them.
     async fn miscount(&mut self, attack: Attack, is_control: bool) -> Came {
         let core = self.running.core.clone();
@@ -130,7 +108,7 @@ impl<M: Misbehave> Attacks<M> {
         let seats = [ATTACKER, VICTIM].into_iter().filter_map(|slot| domains.seat(slot));
         let loops: Vec<FrameLoop> = seats.map(|it| it.frames()).collect();
         let [red, blue] = &loops[..] else { return (None, None) };
-        let bridge = Bridge::new(Box::new(Nowhere), loops.iter().cloned(), 0, |_| ());
+        let Some(bridge) = bridge(&self.running, &[ATTACKER, VICTIM]) else { return (None, None) };
         let (others, own) = (blue.domain_end(0), red.address());
         self.tell_attack(attack, 0);
         self.running.until(MOMENT, |it| it.answer.is_some()).await;
