@@ -46,8 +46,8 @@ pub const SCENARIOS: [&str; 13] = [
     "domain-ficm",
 ];
 
-/// Carries a scenario out on a machine that has at least six cores and 200 MiB to give; or says what
-/// does not hold.
+/// Carries a scenario out on a machine that has at least six cores and 200 MiB to give; or says
+/// what does not hold.
 pub async fn carry_out<H: Hand>(scenario: &str, hand: &mut H) -> Result<(), String> {
     let before = hand.look().await?;
     if !before.domains.is_empty() {

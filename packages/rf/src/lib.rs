@@ -93,7 +93,7 @@ impl Act {
         let messages = number()?;
         let port = messages as usize;
         let act = match act {
-            "drain" => return (words.next().is_none()).then_some((0, Act::Drain { messages })),
+            "drain" => return words.next().is_none().then_some((0, Act::Drain { messages })),
             "flood" => {
                 let members = number().filter(|members| *members < MEMBERS as u64)? as usize;
                 return words.next().is_none().then_some((0, Act::Flood { messages, members }));
@@ -117,8 +117,8 @@ pub fn main(system: &dyn System, argument: &[u8]) -> u64 {
         let _ = log!(
             system,
             "the argument is `echo PORT`, `take PORT`, `ping PORT PACKETS BYTES`, `send PORT MIB`, \
-             `hear MESSAGES [TEXT]`, `drain MESSAGES`, `deaf`, `flood MESSAGES MEMBERS`, or `say` and at \
-             most {PAYLOAD_BYTES} bytes of text"
+             `hear MESSAGES [TEXT]`, `drain MESSAGES`, `deaf`, `flood MESSAGES MEMBERS`, or `say` \
+             and at most {PAYLOAD_BYTES} bytes of text"
         );
         return WRONG;
     };

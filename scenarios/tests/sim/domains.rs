@@ -57,8 +57,8 @@ fn domains_come_and_go() {
     }
 }
 
-/// Nobody waits until a domain looks for messages by itself, and what comes may go at once, and come
-/// back.
+/// Nobody waits until a domain looks for messages by itself, and what comes may go at once, and
+/// come back.
 #[test]
 fn domains_hear_at_once_what_they_are_told() {
     for (seed, times) in [(0, 1), (1, 4)] {
