@@ -101,7 +101,7 @@ fn wanted_by(wanted: &Wanted<'_>) -> DomainWanted {
 
 fn change(to: Resize) -> DomainChange {
     let Resize { cores, units, force } = to;
-    DomainChange { cores, units, force }
+    DomainChange { cores, units, force, ..DomainChange::default() }
 }
 
 impl Hand for SimHand {
