@@ -21,7 +21,7 @@ fn number(account: &Value, what: &str) -> f64 {
 pub fn is_limited(place: &Place, name: &str, call: impl Fn()) {
     let limit = |words: &[&str]| place.run(&[&["domain", "limit", name], words].concat());
     refused(limit(&[]), "say --rate, --burst or --weight");
-    refused(limit(&["--burst", "100"]), "a burst is 2048 to 1073741824, and not 100");
+    refused(limit(&["--burst", "1K"]), "a burst is 2048 to 1073741824, and not 1024");
     refused(limit(&["--rate", "100"]), "a size from 1K on");
     let sent = || account(place, &[name])["sent"].clone();
     let before = sent();
