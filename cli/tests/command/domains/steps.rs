@@ -12,7 +12,7 @@ use nile_scenarios::domain_steps::{
 };
 use serde_json::Value;
 
-use crate::cluster::{Place, send};
+use crate::cluster::{Place, send, until};
 use crate::jobs::packages;
 use crate::support::{Said, run};
 
@@ -226,8 +226,10 @@ impl Hand for Commands<'_> {
     }
 }
 
-/// Removes the files of packages, which nobody has any more but the supervisor's node.
+/// Removes the files of packages, which nobody has any more but the supervisor's node. A domain
+/// that has just ended may be held for one that does not answer.
 fn forget_packages(place: &Place) {
+    until("all nodes are asked", || place.run(&["ls", "--all"]).status == Some(0));
     for dataset in list(&place.json(&["ls", "--all"])["datasets"]) {
         place.run(&["rm", dataset["name"].as_str().expect("it has a name")]).expect(0);
     }
