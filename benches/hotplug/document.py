@@ -10,6 +10,7 @@ from harness import machine
 from harness.page import columns
 from harness.page import machine as described
 from harness.record import Figure
+from harness.target import problems
 from hotplug import judge
 from hotplug.systems import HINDERED_TIMES, Linux, NileOs, System
 
@@ -44,7 +45,7 @@ def document(
             for it in (ours, linux)
         ],
         "targets": [asdict(target) for target in targets],
-        "problems": failed + judge.problems(targets, promised, control),
+        "problems": failed + problems(targets, promised, control),
     }
 
 

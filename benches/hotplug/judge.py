@@ -47,16 +47,3 @@ def judge(ours: Times, linux: Times) -> list[Target]:
         ratio = median(ours["core"]) / median(linux["core"])
         most("core", "taken and given, beside Linux's offline and online", ratio, CORE)
     return targets
-
-
-def problems(targets: Sequence[Target], promised: bool, control: bool) -> list[str]:
-    """Why the run as a whole has failed, as far as targets go. A control has to miss them all;
-    others have to be met where they are promised."""
-    if control:
-        return [
-            f"the control met a target: {it.name}, {it.value:.3g} ({it.target})"
-            for it in targets
-            if it.met
-        ]
-    missed = [it for it in targets if promised and not it.met]
-    return [f"missed: {it.name}, {it.of}: {it.value:.3g} ({it.target})" for it in missed]

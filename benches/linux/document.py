@@ -9,6 +9,7 @@ from typing import Any
 from harness import machine
 from harness import tuning
 from harness.record import Figure
+from harness.target import problems
 from linux import judge
 from linux.guests import Task
 from linux.turns import Entry
@@ -46,7 +47,7 @@ def document(
         "tuning": tuning.lines(common),
         "guests": [guest(entry, mine) for entry in entries],
         "targets": [asdict(target) for target in targets],
-        "problems": failed + judge.problems(targets, promised, control),
+        "problems": failed + problems(targets, promised, control),
     }
 
 

@@ -144,16 +144,3 @@ def judge(
                 of = f"of a worker of {name} {when}"
                 targets.append(Target(what, of, each, words, each <= INTERRUPTS))
     return targets
-
-
-def problems(targets: Sequence[Target], promised: bool, control: bool) -> list[str]:
-    """Why the run as a whole has failed, as far as targets go. A control has to miss them all;
-    others have to be met where they are promised."""
-    if control:
-        return [
-            f"the control met a target: {it.name}, {it.value:.2f} ({it.target})"
-            for it in targets
-            if it.met
-        ]
-    missed = [target for target in targets if promised and not target.met]
-    return [f"missed: {it.name}, {it.of} is {it.value:.2f} ({it.target})" for it in missed]

@@ -11,6 +11,7 @@ from harness import machine
 from harness.page import columns
 from harness.page import machine as described
 from harness.record import Figure
+from harness.target import problems
 from net import judge
 from net.rows import Entry
 
@@ -51,7 +52,7 @@ def document(
             for it in entries
         ],
         "targets": [asdict(target) for target in targets],
-        "problems": failed + judge.problems(targets, promised, control),
+        "problems": failed + problems(targets, promised, control),
     }
 
 

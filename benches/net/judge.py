@@ -73,16 +73,3 @@ def ratio(of: Measured, row: str, figure: str, ours: str, theirs: str) -> float 
         return None
     one, other = (it[figure] for it in pair if it)
     return one / other if other else float("inf")
-
-
-def problems(targets: Sequence[Target], promised: bool, control: bool) -> list[str]:
-    """Why the run as a whole has failed, as far as targets go. A control has to miss them all;
-    others have to be met where they are promised."""
-    if control:
-        return [
-            f"the control met a target: {it.name}, {it.of} is {it.value:.3g} ({it.target})"
-            for it in targets
-            if it.met
-        ]
-    missed = [it for it in targets if promised and not it.met]
-    return [f"missed: {it.name}, {it.of} is {it.value:.3g} ({it.target})" for it in missed]

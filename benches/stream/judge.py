@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from harness import target as promise
 from harness.target import Target
 from stream.turn import Known, Turn
 
@@ -99,12 +100,5 @@ def least(name: str, of: str, value: float, target: float) -> Target:
 def problems(targets: Sequence[Target], promised: bool, control: bool) -> list[str]:
     """Why the run as a whole has failed, as far as targets go. A control has to miss what is said
     of time; others have to be met where they are promised."""
-    if control:
-        timed = [it for it in targets if it.name != "memory"]
-        return [
-            f"the control met a target: {it.name}, {it.value:.3g} ({it.target})"
-            for it in timed
-            if it.met
-        ]
-    missed = [target for target in targets if promised and not target.met]
-    return [f"missed: {it.name}, {it.of} is {it.value:.3g} ({it.target})" for it in missed]
+    judged = [it for it in targets if not (control and it.name == "memory")]
+    return promise.problems(judged, promised, control)

@@ -13,6 +13,7 @@ sys.path.insert(0, str(HERE.parent))
 
 from harness import record  # noqa: E402
 from harness.processes import CommandFailed  # noqa: E402
+from harness.target import problems  # noqa: E402
 from hotplug import judge, systems  # noqa: E402
 from hotplug.document import document, recorded, spread, text  # noqa: E402
 from hotplug.main import beside, report  # noqa: E402
@@ -103,11 +104,11 @@ class Judging(unittest.TestCase):
     def test_a_control_has_to_miss_all_and_others_what_is_promised(self) -> None:
         slow = judge.judge(nileos(ours(60_000)), linux(theirs(10_000.0))[0])
         fast = judge.judge(nileos(ours(900)), linux(theirs(10_000.0))[0])
-        self.assertEqual(len(judge.problems(slow, True, False)), 6)
-        self.assertEqual(judge.problems(slow, False, False), [])
-        self.assertEqual(judge.problems(slow, False, True), [])
-        self.assertEqual(judge.problems(fast, True, False), [])
-        self.assertEqual(len(judge.problems(fast, False, True)), 6)
+        self.assertEqual(len(problems(slow, True, False)), 6)
+        self.assertEqual(problems(slow, False, False), [])
+        self.assertEqual(problems(slow, False, True), [])
+        self.assertEqual(problems(fast, True, False), [])
+        self.assertEqual(len(problems(fast, False, True)), 6)
 
     def test_percentiles_are_values(self) -> None:
         values = [float(it) for it in range(100, 0, -1)]

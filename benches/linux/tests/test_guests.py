@@ -17,6 +17,7 @@ sys.path.insert(0, str(HERE.parent))
 
 from harness import tuning  # noqa: E402
 from harness.processes import CommandFailed, environment_of, pids  # noqa: E402
+from harness.target import problems  # noqa: E402
 from linux import guests, initramfs, judge, kernel, node, page, text, turns  # noqa: E402
 from linux.document import document, recorded  # noqa: E402
 from linux.guests import (  # noqa: E402
@@ -263,16 +264,16 @@ class Judging(unittest.TestCase):
         targets = judge.judge({"n": ours}, linux, ["n"])
         self.assertEqual([target.met for target in targets], [True, True, True])
         self.assertIn("fast", targets[0].of)
-        self.assertEqual(judge.problems(targets, promised=True, control=False), [])
-        self.assertEqual(len(judge.problems(targets, promised=True, control=True)), 3)
+        self.assertEqual(problems(targets, promised=True, control=False), [])
+        self.assertEqual(len(problems(targets, promised=True, control=True)), 3)
 
     def test_what_is_slower_or_interrupted_misses_them(self) -> None:
         ours, linux = judge.measured([turn(2.1, 0.5)]), judge.measured([turn(2.0)])
         targets = judge.judge({"n": ours}, {"l": linux}, ["n", "failed"])
         self.assertEqual([target.met for target in targets], [False, False, False])
-        self.assertEqual(len(judge.problems(targets, promised=True, control=False)), 3)
-        self.assertEqual(judge.problems(targets, promised=False, control=False), [])
-        self.assertEqual(judge.problems(targets, promised=False, control=True), [])
+        self.assertEqual(len(problems(targets, promised=True, control=False)), 3)
+        self.assertEqual(problems(targets, promised=False, control=False), [])
+        self.assertEqual(problems(targets, promised=False, control=True), [])
 
     def test_interrupts_are_judged_where_none_is_promised(self) -> None:
         ours = {name: judge.measured([turn(1.0, 0.5)]) for name in ("sleeps", "never")}

@@ -14,6 +14,7 @@ HERE = Path(__file__).parent.parent
 sys.path.insert(0, str(HERE.parent))
 
 from harness.processes import CommandFailed, Crew  # noqa: E402
+from harness.target import problems  # noqa: E402
 from net import judge, rows  # noqa: E402
 from net.document import document, recorded, text  # noqa: E402
 from net.rows import Entry, Turn  # noqa: E402
@@ -51,13 +52,13 @@ class Judging(unittest.TestCase):
         targets = judge.judge(judge.measured(entries))
         self.assertEqual({it.name for it in targets}, set(rows.ROWS))
         self.assertTrue(all(it.met for it in targets), targets)
-        self.assertEqual(judge.problems(targets, True, False), [])
+        self.assertEqual(problems(targets, True, False), [])
 
     def test_a_control_has_to_miss_them_all(self) -> None:
         targets = judge.judge(judge.measured(measured(1.0)))
         met = sum(it.met for it in targets)
         self.assertGreater(met, 5)
-        self.assertEqual(len(judge.problems(targets, False, True)), met)
+        self.assertEqual(len(problems(targets, False, True)), met)
 
     def test_what_is_slow_misses_where_it_is_promised(self) -> None:
         for times, rows_missed in (
@@ -67,8 +68,8 @@ class Judging(unittest.TestCase):
             targets = judge.judge(judge.measured(measured(times)))
             missed = {it.name for it in targets if not it.met}
             self.assertTrue(rows_missed <= missed, missed)
-            self.assertEqual(judge.problems(targets, False, False), [])
-            self.assertGreaterEqual(len(judge.problems(targets, True, False)), len(rows_missed))
+            self.assertEqual(problems(targets, False, False), [])
+            self.assertGreaterEqual(len(problems(targets, True, False)), len(rows_missed))
 
     def test_rules_that_cost_too_much_are_found(self) -> None:
         entries = [it for it in measured(1.0) if it.row == "filter"]
