@@ -24,7 +24,7 @@ use crate::place::{Cpu, Stay, two_cpus};
 use crate::sims;
 
 /// Bytes of a transfer: far more than any cache holds.
-const BYTES: usize = 256 << 20;
+pub const BYTES: usize = 256 << 20;
 
 /// Bytes of the link's largest frame.
 const FRAME: usize = 65_535;
@@ -70,7 +70,7 @@ pub fn run(mode: Mode) -> Result<Vec<Figure>, Failure> {
 
 /// Seconds that as many bytes take from the pool of a node to that of another, through their
 /// network services. The control does so in frames as short as networks have them.
-fn through_services(cpus: [Cpu; 2], mode: Mode) -> Result<f64, Failure> {
+pub fn through_services(cpus: [Cpu; 2], mode: Mode) -> Result<f64, Failure> {
     let frame = if mode == Mode::Control { "1514" } else { "65535" };
     let config = format!("{RESTLESS}[pool]\nbytes = \"32M\"\nbuffer = \"1M\"\n");
     let pair = Pair {
@@ -87,7 +87,7 @@ fn through_services(cpus: [Cpu; 2], mode: Mode) -> Result<f64, Failure> {
 }
 
 /// Seconds that a copy takes on one CPU.
-fn copy(cpu: Cpu, source: &[u8], target: &mut [u8]) -> Result<f64, Failure> {
+pub fn copy(cpu: Cpu, source: &[u8], target: &mut [u8]) -> Result<f64, Failure> {
     let _stay = Stay::on(cpu)?;
     let begin = Clock::now();
     target.copy_from_slice(std::hint::black_box(source));

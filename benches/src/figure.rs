@@ -17,6 +17,8 @@ pub enum Target {
     AtMost(f64),
     /// More is better.
     AtLeast(f64),
+    /// Nothing: it is only measured, and there is no control.
+    None,
 }
 
 impl Target {
@@ -24,6 +26,7 @@ impl Target {
         match self {
             Target::AtMost(limit) => ratio <= limit,
             Target::AtLeast(limit) => ratio >= limit,
+            Target::None => ratio.is_finite(),
         }
     }
 }
@@ -33,6 +36,7 @@ impl fmt::Display for Target {
         match self {
             Target::AtMost(limit) => write!(f, "at most {limit:?}"),
             Target::AtLeast(limit) => write!(f, "at least {limit:?}"),
+            Target::None => f.write_str("none"),
         }
     }
 }
@@ -162,6 +166,7 @@ mod tests {
         assert!(figure(1.8, Target::AtLeast(0.9)).pass);
         assert!(!figure(1.7, Target::AtLeast(0.9)).pass);
         assert!(!figure(f64::NAN, Target::AtMost(2.0)).pass);
+        assert!(figure(9.0, Target::None).pass && !figure(f64::NAN, Target::None).pass);
         assert_eq!(figure(1.0, Target::AtLeast(0.9)).target, "at least 0.9");
         assert_eq!(figure(1.0, Target::AtMost(2.0)).target, "at most 2.0");
     }

@@ -92,7 +92,7 @@ enum Mode {
     Control,
 }
 
-/// Measures and gives the results, of which there is at least one.
+/// Measures and gives the results: one at least, but in a control of what has no target.
 type Run = fn(Mode) -> Result<Vec<Figure>, Failure>;
 
 /// One benchmark.
@@ -110,8 +110,13 @@ const fn usual(name: &'static str, run: Run) -> Benchmark {
     Benchmark { name, run, quick: None, long: false }
 }
 
+/// One that takes minutes, or needs what not every machine has: it runs only if it is named.
+const fn long(name: &'static str, run: Run) -> Benchmark {
+    Benchmark { name, run, quick: None, long: true }
+}
+
 /// Every benchmark, the quick ones first.
-const BENCHMARKS: [Benchmark; 36] = [
+const BENCHMARKS: [Benchmark; 39] = [
     usual("ring-poll", poll::run),
     usual("ring-sleep", sleep::run),
     usual("ring-throughput", throughput::run),
@@ -145,11 +150,14 @@ const BENCHMARKS: [Benchmark; 36] = [
         quick: Some(jobs_fair::try_out),
         long: true,
     },
-    Benchmark { name: "mixed-day", run: mixed_day::run, quick: None, long: true },
-    Benchmark { name: "domain-colocate", run: domain::run_colocate, quick: None, long: true },
-    Benchmark { name: "domain-create", run: domain::run_create, quick: None, long: true },
-    Benchmark { name: "domain-core", run: domain::run_core, quick: None, long: true },
-    Benchmark { name: "domain-memory", run: domain::run_memory, quick: None, long: true },
+    long("mixed-day", mixed_day::run),
+    long("domain-colocate", domain::run_colocate),
+    long("domain-create", domain::run_create),
+    long("domain-core", domain::run_core),
+    long("domain-memory", domain::run_memory),
+    long("domain-ficm", domain::trips::run_ficm),
+    long("domain-rfcom", domain::trips::run_rfcom),
+    long("domain-loop", domain::stream::run),
     Benchmark { name: "store", run: store::run, quick: Some(store::try_out), long: true },
     Benchmark { name: "sort", run: sort::run, quick: Some(sort::try_out), long: true },
     Benchmark {

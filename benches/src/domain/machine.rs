@@ -26,11 +26,7 @@ impl Machine {
     pub fn up(cores: &str, memory: &str) -> Result<Machine, Failure> {
         let machine = Machine { runtime: tempfile::tempdir()? };
         let up = ["up", "--machine", "hosted", "--supervisor", "--cores", cores];
-        let command = machine.in_here(Command::new(node::launcher()?));
-        said(command, &[&up[..], &["--memory", memory]].concat())?;
-        // What later commands need is built before any time is taken.
-        let command = machine.in_here(Command::new(node::launcher()?));
-        said(command, &["run", "terasort", "--size", "1M", "--nodes", "1", "--machine", "hosted"])?;
+        machine.say(&[&up[..], &["--memory", memory]].concat())?;
         Ok(machine)
     }
 
@@ -39,7 +35,8 @@ impl Machine {
         command
     }
 
-    /// The command itself: what the launcher looks for is there, and its time is not measured.
+    /// The command itself: what the launcher looks for is there, and its time is not measured. The
+    /// launcher, where a test has started this.
     fn nile(&self) -> Result<PathBuf, Failure> {
         let built = env::var_os("NILE_PROGRAMS").map(|it| PathBuf::from(it).join("nile"));
         built.map_or_else(node::launcher, Ok)
@@ -65,8 +62,12 @@ impl Machine {
     pub fn first_on(&self, cpu: Cpu, words: &[&str]) -> Result<Value, Failure> {
         let mut command = self.in_here(Command::new("taskset"));
         command.args(["-c", &cpu.number().to_string(), "chrt", "-f", FIRST]).arg(self.nile()?);
-        let text = said(command, words)?;
-        serde_json::from_str(&text).map_err(|_| Failure::Node(format!("no document: {text}")))
+        parsed(&said(command, words)?)
+    }
+
+    /// What a command says as JSON.
+    pub fn document(&self, words: &[&str]) -> Result<Value, Failure> {
+        parsed(&self.say(&[words, &["--json"]].concat())?)
     }
 
     fn pinned(&self, cpu: Cpu) -> Result<Command, Failure> {
@@ -77,16 +78,38 @@ impl Machine {
 
     /// From now on a part of the cluster goes before all others, on this CPU.
     pub fn put_first(&self, part: &str, cpu: Cpu) -> Result<(), Failure> {
-        let pids = processes(part, self.runtime.path());
-        if pids.is_empty() {
-            return Err(Failure::Node(format!("the cluster has no {part}")));
-        }
-        for pid in pids {
-            let (pid, cpu) = (pid.to_string(), cpu.number().to_string());
-            said(Command::new("taskset"), &["-a", "-c", "-p", &cpu, &pid])?;
-            said(Command::new("chrt"), &["-a", "-f", "-p", FIRST, &pid])?;
+        for pid in self.processes(part)? {
+            move_to(pid, cpu)?;
+            said(Command::new("chrt"), &["-a", "-f", "-p", FIRST, &pid.to_string()])?;
         }
         Ok(())
+    }
+
+    /// Has each worker core of a node on one of these CPUs, from c1 on, and all else of it on
+    /// `rest`.
+    pub fn pin(&self, node: &str, rest: Cpu, workers: &[Cpu]) -> Result<(), Failure> {
+        for pid in self.processes(node)? {
+            let worker = worker_core(pid).and_then(|core| workers.get(core.checked_sub(1)?));
+            move_to(pid, *worker.unwrap_or(&rest))?;
+        }
+        Ok(())
+    }
+
+    /// What a node has logged.
+    pub fn log(&self, node: &str) -> Result<String, Failure> {
+        let name = format!("{node}.log");
+        let path = below(self.runtime.path(), &name);
+        let path = path.ok_or_else(|| Failure::Node(format!("there is no {name}")))?;
+        Ok(String::from_utf8_lossy(&fs::read(path)?).into_owned())
+    }
+
+    /// The processes that are this part of the cluster, of which there are some.
+    fn processes(&self, part: &str) -> Result<Vec<u32>, Failure> {
+        let pids = processes(part, self.runtime.path());
+        match pids.is_empty() {
+            true => Err(Failure::Node(format!("the cluster has no {part}"))),
+            false => Ok(pids),
+        }
     }
 }
 
@@ -108,6 +131,32 @@ fn processes(part: &str, folder: &Path) -> Vec<u32> {
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter(is_it).collect()
+}
+
+/// Which worker core of its node a process is.
+fn worker_core(pid: u32) -> Option<usize> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&line);
+    let mut words = text.split('\0').skip_while(|word| *word != "--worker-of-a-node");
+    words.nth(1)?.parse().ok()
+}
+
+fn move_to(pid: u32, cpu: Cpu) -> Result<(), Failure> {
+    let (pid, cpu) = (pid.to_string(), cpu.number().to_string());
+    said(Command::new("taskset"), &["-a", "-c", "-p", &cpu, &pid]).map(drop)
+}
+
+/// The file of this name in the folder, or below it.
+fn below(folder: &Path, name: &str) -> Option<PathBuf> {
+    let entries = fs::read_dir(folder).ok()?.flatten();
+    entries.map(|entry| entry.path()).find_map(|path| match path.is_dir() {
+        true => below(&path, name),
+        false => path.ends_with(name).then_some(path),
+    })
+}
+
+fn parsed(text: &str) -> Result<Value, Failure> {
+    serde_json::from_str(text).map_err(|_| Failure::Node(format!("no document: {text}")))
 }
 
 /// What a command prints that does not fail.

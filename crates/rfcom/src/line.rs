@@ -9,6 +9,7 @@
 //!
 //! Both counts only rise, and are multiples of a word. The sender's is stored after what it counts.
 
+use core::ops::Range;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use nile_ring::{LINE_BYTES, Region, Word};
@@ -75,8 +76,13 @@ impl Line {
         let at = put / WORD as u64;
         self.word(at).store(packet.len() as u64, Relaxed);
         let (whole, rest) = packet.as_chunks::<WORD>();
-        for (place, bytes) in (at + 1..).zip(whole) {
-            self.word(place).store(u64::from_le_bytes(*bytes), Relaxed);
+        let [(front, its), (back, others)] = self.places(at + 1, whole.len());
+        // Two slices each, so that a word costs no look at where the ring ends.
+        let parts = [(front, &whole[its]), (back, &whole[others])];
+        for (places, bytes) in parts {
+            for (place, bytes) in places.iter().zip(bytes) {
+                place.store(u64::from_le_bytes(*bytes), Relaxed);
+            }
         }
         if !rest.is_empty() {
             let mut last = [0; WORD];
@@ -110,8 +116,11 @@ impl Line {
         let packet = into.get_mut(..length).ok_or(NotTaken::Longer(length))?;
         let (whole, rest) = packet.as_chunks_mut::<WORD>();
         let end = at + 1 + whole.len() as u64;
-        for (place, bytes) in (at + 1..).zip(whole) {
-            *bytes = self.word(place).load(Relaxed).to_le_bytes();
+        let [(front, its), (back, others)] = self.places(at + 1, whole.len());
+        for (places, part) in [(front, its), (back, others)] {
+            for (place, bytes) in places.iter().zip(&mut whole[part]) {
+                *bytes = place.load(Relaxed).to_le_bytes();
+            }
         }
         if !rest.is_empty() {
             let last = self.word(end).load(Relaxed).to_le_bytes();
@@ -132,6 +141,15 @@ impl Line {
 
     fn taken(&self) -> &Word {
         &self.counts.lines()[1][0]
+    }
+
+    /// The places of `count` words from `place` on, and which of these words each part has: up to
+    /// where the ring ends, and from where it begins.
+    fn places(&self, place: u64, count: usize) -> [(&[Word], Range<usize>); 2] {
+        let words = self.words.words();
+        let start = place as usize & (words.len() - 1);
+        let front = count.min(words.len() - start);
+        [(&words[start..], 0..front), (words, front..count)]
     }
 
     fn word(&self, place: u64) -> &Word {

@@ -40,8 +40,9 @@ pub struct Post {
     own: usize,
     out: Vec<Sender>,
     incoming: Vec<Receiver>,
-    /// Whose messages are looked for first, so that nobody's wait for ever.
+    /// Whose messages are looked for first, and who has spoken last.
     first: usize,
+    last: usize,
 }
 
 impl Post {
@@ -68,6 +69,7 @@ impl Post {
             out: out.collect::<Option<_>>()?,
             incoming: incoming.collect::<Option<_>>()?,
             first: 0,
+            last: own,
         })
     }
 
@@ -101,18 +103,29 @@ impl Post {
     }
 
     /// The next message, and whose it is. Those of one member come in their order.
+    ///
+    /// All members are looked at in turn. Who has spoken last is the likeliest to speak next, and
+    /// between any two others it is looked at again: so who waits for an answer does not wait until
+    /// all others were looked at, too.
     #[inline]
     pub fn receive(&mut self) -> Option<(usize, Message)> {
         let count = self.incoming.len();
         for from in (self.first..count).chain(0..self.first) {
-            // What is no message is passed over.
-            if let Some(Some(message)) =
-                self.incoming[from].try_recv().ok().filter(|_| from != self.own)
-            {
-                self.first = (from + 1) % count;
-                return Some((from, message));
+            for from in [from, self.last] {
+                if let Some(message) = self.take(from) {
+                    // It is the next one's turn, whoever has spoken: nobody's wait for ever.
+                    self.first = (self.first + 1) % count;
+                    self.last = from;
+                    return Some((from, message));
+                }
             }
         }
         None
+    }
+
+    /// The next message of a member. What is no message is passed over.
+    #[inline]
+    fn take(&mut self, from: usize) -> Option<Message> {
+        self.incoming[from].try_recv().ok().flatten().filter(|_| from != self.own)
     }
 }

@@ -193,6 +193,27 @@ fn messages_go_to_one_to_some_and_to_all() {
 }
 
 #[test]
+fn who_always_speaks_keeps_nobody_from_being_heard() {
+    const MEMBERS: usize = 5;
+    let region = world(Post::region_len(MEMBERS));
+    let mut posts: Vec<Post> =
+        (0..MEMBERS).map(|own| Post::attach(&region, MEMBERS, own).unwrap()).collect();
+    let message = Message::new(3, b"x").unwrap();
+    for quiet in [1, 3, 4] {
+        for _ in 0..2 * MEMBERS {
+            let _ = posts[2].send(0, &message);
+            assert_eq!(posts[0].receive().map(|(from, _)| from), Some(2));
+        }
+        assert_eq!(posts[quiet].send(0, &message), Ok(()));
+        let heard = (0..MEMBERS).filter_map(|_| {
+            let _ = posts[2].send(0, &message);
+            posts[0].receive().map(|(from, _)| from)
+        });
+        assert!(heard.collect::<Vec<_>>().contains(&quiet), "{quiet} is heard in its turn");
+    }
+}
+
+#[test]
 fn members_in_threads_hear_each_message_once_and_in_order() {
     const MEMBERS: usize = 3;
     const MESSAGES: u32 = 5_000;

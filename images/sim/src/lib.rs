@@ -26,7 +26,7 @@ pub use machines::{Counts, Misdeed, Tried, machines};
 pub use shifting::{Control, shifting};
 
 /// Every package of the project: what `Options::packages` takes.
-pub const PACKAGES: [(&str, Program); 21] = [
+pub const PACKAGES: [(&str, Program); 22] = [
     ("buffers", nile_buffers::main),
     ("numbers", |system, _| nile_numbers::run(system, compute)),
     ("pairs", nile_pairs::main),
@@ -40,6 +40,7 @@ pub const PACKAGES: [(&str, Program); 21] = [
     ("keeper", nile_keeper::main),
     ("primes", nile_primes::main),
     ("rf", nile_rf::main),
+    ("gauge", nile_gauge::main),
     ("threads", nile_threads::main),
     ("unruly", unruly),
     ("caller", nile_caller::main),
@@ -63,6 +64,7 @@ pub const STORE: Store = Store::Linked(&[
     "keeper",
     "primes",
     "rf",
+    "gauge",
     "threads",
     "unruly",
     "caller",

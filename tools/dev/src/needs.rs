@@ -35,8 +35,13 @@ pub fn of(command: &Command) -> Result<Vec<Need>, Failure> {
                 if options.names.iter().any(is_store) {
                     needs.push(Need::Stores);
                 }
-                // It has no node in QEMU.
-                if !options.names.is_empty() && options.names.iter().all(is_store) {
+                let is_domain = |name: &String| name.starts_with("domain");
+                if options.names.iter().any(is_domain) {
+                    needs.extend([Need::Hosted, Need::Packages]);
+                }
+                // These have no node in QEMU.
+                let is_hosted = |name: &String| is_store(name) || is_domain(name);
+                if !options.names.is_empty() && options.names.iter().all(is_hosted) {
                     return Ok(needs);
                 }
                 needs.extend([Need::Qemu, Need::Kernel, Need::Scenarios]);
