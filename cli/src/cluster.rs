@@ -38,6 +38,7 @@ pub mod servers;
 pub mod services;
 pub mod session;
 pub mod status;
+pub mod supervising;
 pub mod top;
 pub mod turns;
 pub mod up;

@@ -22,7 +22,7 @@ mod usage;
 use std::fs;
 
 use nile_abi::{Role, RoleSet};
-use nile_domain::{Command, Create, Holding, LimitChange, Limits, Name, Resize, UNIT};
+use nile_domain::{Command, Create, Holding, LimitChange, Limits, Name, Resize, UNIT, Way};
 use serde_json::json;
 
 use crate::cluster::args::{Logs, Place, Said};
@@ -58,7 +58,7 @@ pub fn run(options: &Domain) -> Result<(), Failure> {
             let limits = Limits { cores: (least, most), units, priority: *priority };
             let wanted = Create { name: *name, cores: *cores, units: 0, limits, device: None };
             let disk = disk.map(|Bytes(bytes)| Disk::passing(bytes, *disks));
-            let none = LimitChange::default();
+            let none = [LimitChange::default(); Way::ALL.len()];
             create(wanted, *memory, disk, !no_guard, none, *dry_run, options)
         }
         DomainAction::List(options) => {
@@ -72,9 +72,10 @@ pub fn run(options: &Domain) -> Result<(), Failure> {
         DomainAction::Resize { name, cores, memory, force, options } => {
             resize(*name, *cores, *memory, *force, options)
         }
-        DomainAction::Limit { name, rate, burst, weight, options } => {
+        DomainAction::Limit { name, disk, rate, burst, weight, options } => {
             let [rate, burst] = [rate, burst].map(|it| it.map(|Bytes(bytes)| bytes));
-            limit(*name, LimitChange { rate, burst, weight: *weight }, options)
+            let way = if *disk { Way::Disk } else { Way::Network };
+            limit(*name, way, LimitChange { rate, burst, weight: *weight }, options)
         }
         DomainAction::Lend { from, to, cores, span, options } => {
             let millis = span.as_millis() as u32;
@@ -154,7 +155,7 @@ fn create(
     memory: Bytes,
     disk: Option<Disk>,
     is_guarded: bool,
-    limit: LimitChange,
+    may: [LimitChange; Way::ALL.len()],
     dry_run: bool,
     options: &Options,
 ) -> Result<(), Failure> {
@@ -184,7 +185,9 @@ fn create(
         return match dry_run {
             true => would_be(name, made.place, &made.cores, memory, options),
             false => {
-                pc::limit(&folder, name, limit)?;
+                for (way, limit) in Way::ALL.into_iter().zip(may) {
+                    pc::limit(&folder, name, way, limit)?;
+                }
                 pc::tell(&folder, name, options.json)
             }
         };
@@ -240,11 +243,11 @@ fn restart(name: Name, force: bool, options: &Options) -> Result<(), Failure> {
         fault::restart(&folder, Place { node: node.node(), core: None })?;
         return show(name, options);
     }
-    let pc::Again { create: again, disk, is_guarded, limit } = pc::wanted(&folder, name)?;
+    let pc::Again { create: again, disk, is_guarded, may } = pc::wanted(&folder, name)?;
     disks::let_go(&folder, &record, &options.which, name, force)?;
     pc::destroy(&folder, name, force)?;
     let memory = show::memory(again.units);
-    create(again, memory, disk, is_guarded, limit, false, options)
+    create(again, memory, disk, is_guarded, may, false, options)
 }
 
 /// Refuses a range of cores that a configuration which says roles does not allow: a core that comes
@@ -285,17 +288,18 @@ fn resize(
 }
 
 /// Limits what a domain sends.
-fn limit(name: Name, limit: LimitChange, options: &Options) -> Result<(), Failure> {
+fn limit(name: Name, way: Way, limit: LimitChange, options: &Options) -> Result<(), Failure> {
     if limit == LimitChange::default() {
         return Err(Failure::request("nothing is to change; say --rate, --burst or --weight"));
     }
     let (folder, record) = carry::folder_with_supervisor(&options.which)?;
     if !pc::is_one(&record) {
         return Err(Failure::request(
-            "hosted domains send frames to each other with nobody in between who could limit them",
+            "hosted domains send frames to each other, and have disks of Linux, with nobody in \
+             between who could limit them",
         ));
     }
-    pc::limit(&folder, name, limit)?;
+    pc::limit(&folder, name, way, limit)?;
     pc::tell(&folder, name, options.json)
 }
 

@@ -18,16 +18,17 @@ use core::time::Duration;
 use nile_abi::{Instant, Status};
 use nile_domain::{
     Command, Create, Domain, DomainId, Holding, Ledger, LimitChange, Limits, Name, Phase, Refused,
-    Resize, Share,
+    Resize, Share, Way,
 };
 use nile_interfaces::domains::{
-    DomainChange, DomainEntry, DomainWanted, DomainsKernel, DomainsOfMachine, SentEntry,
-    SharedEntry,
+    DomainChange, DomainEntry, DomainWanted, DomainsKernel, DomainsOfMachine, SharedEntry,
+    TollEntry,
 };
+use nile_stl::node::domains::LedgerWords;
 use nile_stl::{CallError, CallResult, Start, Stl, service};
 use nile_sync::{Notify, first, yield_now};
 
-use supervise::{LedgerWords, Pace, Running};
+use supervise::{Pace, Running};
 
 /// What a domain's node is started for.
 const PROGRAM: &str = "serve";
@@ -171,7 +172,8 @@ impl DomainsKernel for DomainService {
                 unit_us: 0,
                 isolated: running.isolates(plan.device),
                 kept_off: 0,
-                sent: SentEntry::default(),
+                sent: TollEntry::default(),
+                disk: TollEntry::default(),
             })
         })
     }
@@ -198,9 +200,10 @@ impl DomainsKernel for DomainService {
     }
 
     async fn resize(&self, name: String, change: DomainChange) -> CallResult<DomainEntry> {
-        let DomainChange { cores, units, force, rate, burst, weight } = change;
+        let DomainChange { cores, units, force, of_disk, rate, burst, weight } = change;
         let (name, limit) = (name_of(&name)?, LimitChange { rate, burst, weight });
-        self.with(|running| running.supervisor.limit(name, limit).map_err(refused))?;
+        let way = if of_disk { Way::Disk } else { Way::Network };
+        self.with(|running| running.supervisor.limit(name, way, limit).map_err(refused))?;
         if cores.is_some() || units.is_some() {
             let resize = Resize { name, cores, units, force };
             self.carry_out(&Command::Resize(resize)).await?;
@@ -289,17 +292,18 @@ fn entry(running: &Running, now: Instant, domain: &Domain) -> DomainEntry {
         unit_us: account.unit_micros,
         isolated: running.isolates(disks(ledger, |it| it.is_of(id.slot)).first().copied()),
         kept_off: running.kept_off(id.slot),
-        sent: sent(ledger, id.slot),
+        sent: toll(ledger, Way::Network, id.slot),
+        disk: toll(ledger, Way::Disk, id.slot),
     }
 }
 
-fn sent(ledger: &Ledger<LedgerWords>, slot: u8) -> SentEntry {
-    let (limit, carried) = (ledger.limit(slot), ledger.carried(slot));
-    SentEntry {
+fn toll(ledger: &Ledger<LedgerWords>, way: Way, slot: u8) -> TollEntry {
+    let (limit, carried) = (ledger.limit(way, slot), ledger.carried(way, slot));
+    TollEntry {
         rate: limit.rate.map_or(0, |rate| rate.get()),
         burst: limit.burst,
         weight: limit.weight,
-        frames: carried.frames,
+        passed: carried.passed,
         bytes: carried.bytes,
         dropped: carried.dropped,
         busy_us: carried.time.as_micros() as u64,

@@ -10,12 +10,11 @@ use core::time::Duration;
 
 use nile_abi::{CoreId, Instant, PhysAddr, Status};
 use nile_domain::{
-    Action, Command, Deadlines, DomainId, Extent, Happened, Ledger, Lifecycle, Look, Message, Name,
-    Party, Phase, Refused, RequestId, Sizes, Supervisor, Thing, UNIT, Words,
+    Action, Command, Deadlines, DomainId, Extent, Happened, Ledger, Lifecycle, Message, Name,
+    Party, Phase, Refused, RequestId, Sizes, Supervisor, Thing, UNIT,
 };
 use nile_order::{SortedMap, SortedSet};
-use nile_ring::Region;
-use nile_stl::node::domains::{Entry, SEAT_CELLS, Seat, SeatLink, SeatPhase, Wanted};
+use nile_stl::node::domains::{Entry, LedgerWords, SEAT_CELLS, Seat, SeatLink, SeatPhase, Wanted};
 use nile_stl::node::{Domains, Grant};
 
 const DEADLINES: Deadlines = Deadlines {
@@ -47,25 +46,6 @@ pub enum Pace {
     Seldom,
     /// There are none.
     Never,
-}
-
-/// The words of the ledger, in memory that outlives this core's incarnation.
-pub struct LedgerWords(Region);
-
-impl Look for LedgerWords {
-    fn count(&self) -> usize {
-        self.0.words().len()
-    }
-
-    fn load(&self, at: usize) -> u64 {
-        self.0.words()[at].load(Ordering::Acquire)
-    }
-}
-
-impl Words for LedgerWords {
-    fn store(&mut self, at: usize, word: u64) {
-        self.0.words()[at].store(word, Ordering::Release);
-    }
 }
 
 /// What a domain's node is started for, and its configuration.

@@ -9,7 +9,7 @@ use nile_abi::{CoreId, NodeId};
 use nile_domain::Name;
 use nile_platform_hosted::Outside;
 
-use super::folder::{Disk, Folder};
+use super::folder::Folder;
 use crate::args::{Program, seconds};
 use crate::config;
 use crate::failure::Failure;
@@ -56,6 +56,11 @@ pub struct Up {
     #[arg(long, value_name = "NUMBER", requires = "disk", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=8))]
     pub disks: u16,
+    /// With --supervisor and --disk, give a PC one disk for all, of which its domains have so many
+    /// parts of that size, in place of disks of their own.
+    #[arg(long, value_name = "NUMBER", requires_all = ["disk", "supervisor"])]
+    #[arg(conflicts_with = "disks", value_parser = clap::value_parser!(u16).range(1..=62))]
+    pub disk_parts: Option<u16>,
     /// Keep the disks in this folder, as n1.disk, n1.disk2 and so on: a cluster that is started
     /// with it later finds them there.
     #[arg(long, value_name = "FOLDER", requires = "disk")]
@@ -108,49 +113,10 @@ pub struct Up {
     pub sample_rate: Option<u32>,
 }
 
-/// What the node of a supervisor keeps for itself: hosted, and of a PC, where the kernel and its
-/// tables are in it.
-pub const OF_SUPERVISOR: Bytes = Bytes::mebi(64);
-const OF_SUPERVISOR_IN_PC: Bytes = Bytes::mebi(96);
-
-/// The disk of a supervisor's node, which keeps the names of its domains' datasets there.
-const NAMES: Bytes = Bytes::mebi(64);
-
 impl Up {
     /// The machine of each node.
     pub fn kinds(&self) -> Result<Vec<Kind>, String> {
         self.machine.of_nodes(self.nodes.or(self.supervisor.then_some(1)))
-    }
-
-    /// Cores of each node that is started.
-    pub fn own_cores(&self) -> u16 {
-        if self.supervisor { 1 } else { self.cores }
-    }
-
-    /// Memory of each node that is started.
-    pub fn own_memory(&self) -> Bytes {
-        if self.supervisor { self.of_supervisor() } else { self.memory }
-    }
-
-    /// The disk of a supervisor's node: domains come and go, and names of datasets stay. On a PC
-    /// it has one if domains can have disks.
-    pub fn disk_of_supervisor(&self) -> Option<Disk> {
-        let is_hosted = matches!(self.kinds().as_deref(), Ok([Kind::Hosted, ..]));
-        (is_hosted || self.disk.is_some()).then(|| Disk::passing(NAMES.0, 1))
-    }
-
-    /// The disks of a PC for its domains.
-    pub fn disks_for_domains(&self) -> Option<Disk> {
-        let disk = self.disk.filter(|_| self.supervisor)?;
-        Some(Disk::passing(disk.0, self.disks))
-    }
-
-    /// What the node of a supervisor keeps.
-    pub fn of_supervisor(&self) -> Bytes {
-        match self.kinds().as_deref() {
-            Ok([Kind::Qemu, ..]) => OF_SUPERVISOR_IN_PC,
-            _ => OF_SUPERVISOR,
-        }
     }
 }
 

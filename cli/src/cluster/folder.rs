@@ -89,6 +89,21 @@ pub struct Shared {
     /// The disks of a PC that are for domains.
     #[serde(default)]
     pub disks: Option<Disk>,
+    /// Whether these are parts of the supervisor's own disk.
+    #[serde(default)]
+    pub are_parts: bool,
+}
+
+impl Shared {
+    /// The disks of a PC that are for domains, and no parts of its supervisor's.
+    pub fn whole_disks(&self) -> Option<&Disk> {
+        self.disks.as_ref().filter(|_| !self.are_parts)
+    }
+
+    /// The parts of its supervisor's disk.
+    pub fn parts(&self) -> Option<&Disk> {
+        self.disks.as_ref().filter(|_| self.are_parts)
+    }
 }
 
 /// What a domain is, and has.

@@ -14,7 +14,7 @@ use serde::de::IgnoredAny;
 use toml::Spanned;
 
 use super::args::Kind;
-use super::folder::{Disk, Folder, KEY, Node, Record};
+use super::folder::{Disk, Folder, KEY, Node, Record, Shared};
 use super::{identity, keepers, pin, process};
 use crate::disk::{self, Bus, Connected};
 use crate::domain::ledger;
@@ -284,7 +284,14 @@ pub fn write_config(folder: &Folder, record: &Record, node: &Node) -> Result<Pat
         None if record.shared.is_some() && node.machine == Kind::Qemu => {
             let (cores, memory) = (record.cores, record.memory >> 20);
             let disks = record.disk.as_ref().map_or(0, |disk| disk.count);
-            format!("\n[supervisor]\ncores = {cores}\nmemory = \"{memory}M\"\ndisks = {disks}\n")
+            let parts = record.shared.as_ref().and_then(Shared::parts).map(|disk| {
+                let (count, mebibytes) = (disk.count, disk.bytes >> 20);
+                format!("disk_parts = {count}\ndisk_part = \"{mebibytes}M\"\n")
+            });
+            let parts = parts.unwrap_or_default();
+            format!(
+                "\n[supervisor]\ncores = {cores}\nmemory = \"{memory}M\"\ndisks = {disks}\n{parts}"
+            )
         }
         None => String::new(),
     };
@@ -339,10 +346,21 @@ pub fn disk_files(folder: &Folder, record: &Record, node: &Node) -> Vec<(PathBuf
 
 /// Where the disks are that a PC has for its domains, with the bytes of each, in the order of their
 /// numbers.
-pub fn files_for_domains(folder: &Folder, record: &Record) -> Vec<(PathBuf, u64)> {
-    let disks = record.shared.as_ref().and_then(|shared| shared.disks.as_ref());
+fn files_for_domains(folder: &Folder, record: &Record) -> Vec<(PathBuf, u64)> {
+    let disks = record.shared.as_ref().and_then(Shared::whole_disks);
     let file = |disk: &Disk, number| (folder.file(&format!("domains.disk{number}")), disk.bytes);
     disks.iter().flat_map(|disk| (1..=disk.count).map(|number| file(disk, number))).collect()
+}
+
+/// What the disks are called that a PC has for its domains, with the bytes of each, in the order of
+/// their numbers.
+pub fn disks_for_domains(folder: &Folder, record: &Record) -> Vec<(String, u64)> {
+    let whole = files_for_domains(folder, record).into_iter();
+    let whole = whole.map(|(path, bytes)| (path.display().to_string(), bytes));
+    let parts = record.shared.as_ref().and_then(Shared::parts);
+    let part = |disk: &Disk, number| (format!("part {number} of the supervisor's"), disk.bytes);
+    let parts = parts.iter().flat_map(|disk| (1..=disk.count).map(|number| part(disk, number)));
+    whole.chain(parts).collect()
 }
 
 /// The disks of a node and of its domains. One that was there before is as it was.
@@ -367,7 +385,7 @@ fn qemu(
     let (cores, memory) = record.machine_of(node);
     boot::qemu::machine(&mut command, cores, memory, false);
     // Disks of domains are to reach the memory of their domains alone.
-    let has_iommu = record.shared.as_ref().is_some_and(|shared| shared.disks.is_some());
+    let has_iommu = record.shared.as_ref().is_some_and(|it| it.whole_disks().is_some());
     if has_iommu {
         boot::qemu::iommu(&mut command);
     }

@@ -58,6 +58,11 @@ fn check_supervisor(options: &Up, kinds: &[Kind]) -> Result<(), Failure> {
     if options.disk.is_some() && kinds.contains(&Kind::Hosted) {
         return refused("hosted domains get their disks by `domain create --disk`".into());
     }
+    if let (Some(Bytes(bytes)), Some(_)) = (options.disk, options.disk_parts)
+        && bytes % (2 << 20) != 0
+    {
+        return refused("parts of a disk are whole 2M".into());
+    }
     if options.disk.is_some() && options.disks > MOST_FOR_DOMAINS {
         return refused(format!("a PC has {MOST_FOR_DOMAINS} disks for domains at most"));
     }
@@ -157,6 +162,7 @@ impl Started {
             memory: options.memory.0,
             cpus: pin::allowed(),
             disks: options.disks_for_domains(),
+            are_parts: options.disk_parts.is_some(),
         });
         let record = Record {
             cores: options.own_cores(),

@@ -82,18 +82,22 @@ pub enum DomainAction {
         #[command(flatten)]
         options: Options,
     },
-    /// Limit what a domain of a PC sends to others and to the network, or say how much it gets
-    /// beside others. Nothing limits one at first. What is not said stays as it is.
+    /// Limit what a domain of a PC sends to others and to the network, or what it reads and writes
+    /// of its part of a disk, or say how much it gets beside others. Nothing limits one at first.
+    /// What is not said stays as it is.
     Limit {
         /// Which.
         name: Name,
+        /// Its part of a disk, and not what it sends.
+        #[arg(long)]
+        disk: bool,
         /// How much a second in the long run, as 10M, from 1K on; or `unlimited`.
         #[arg(long, value_name = "SIZE", value_parser = rate)]
         rate: Option<Bytes>,
-        /// How much at once after a while without sending, from 2K to 1G; 64K at first.
+        /// How much at once after a while without, from 2K, and of a disk 64K, to 1G; 64K at first.
         #[arg(long, value_name = "SIZE")]
         burst: Option<Bytes>,
-        /// How much it gets beside others that send, too, from 1 to 100: with 2, twice as much as
+        /// How much it gets beside others that wait, too, from 1 to 100: with 2, twice as much as
         /// one with 1, which all have at first.
         #[arg(long, value_name = "N")]
         weight: Option<u64>,

@@ -9,8 +9,8 @@ use nile_domain::{Extent, Ledger, Look, Sizes, UNIT, Words};
 use rustix::fs::FallocateFlags;
 
 use crate::advice;
-use crate::cluster::args::OF_SUPERVISOR;
 use crate::cluster::folder::{Folder, Shared};
+use crate::cluster::supervising::OF_SUPERVISOR;
 use crate::failure::Failure;
 
 /// What the file is called.

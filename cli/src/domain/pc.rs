@@ -6,9 +6,10 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use nile_abi::{NodeId, Status};
-use nile_domain::{Account, Carried, Create, LimitChange, Limits, Name, UNIT};
+use nile_domain::{Account, Carried, Create, LimitChange, Limits, Name, UNIT, Way};
 use nile_interfaces::domains::{
     DomainChange, DomainEntry, DomainWanted, DomainsClient, DomainsOfMachine, SharedEntry,
+    TollEntry,
 };
 use nile_stl::{CallError, CallResult, Client};
 
@@ -194,12 +195,13 @@ pub fn resize(
 }
 
 /// Limits what a domain sends. Does nothing if nothing is to change.
-pub fn limit(folder: &Folder, name: Name, limit: LimitChange) -> Result<(), Failure> {
+pub fn limit(folder: &Folder, name: Name, way: Way, limit: LimitChange) -> Result<(), Failure> {
     if limit == LimitChange::default() {
         return Ok(());
     }
     let LimitChange { rate, burst, weight } = limit;
-    let change = DomainChange { rate, burst, weight, ..DomainChange::default() };
+    let of_disk = way == Way::Disk;
+    let change = DomainChange { of_disk, rate, burst, weight, ..DomainChange::default() };
     let name = name.to_string();
     ask(folder, &folder.record()?, async |domains| domains.resize(name, change).await).map(|_| ())
 }
@@ -226,14 +228,15 @@ pub fn charged(folder: &Folder, record: &Record) -> Result<Vec<Charged>, Failure
             core_micros: entry.core_us,
             unit_micros: entry.unit_us,
         },
-        carried: Some(Carried {
-            frames: entry.sent.frames,
-            bytes: entry.sent.bytes,
-            dropped: entry.sent.dropped,
-            time: Duration::from_micros(entry.sent.busy_us),
-        }),
+        sent: Some(carried(&entry.sent)),
+        disk: Some(carried(&entry.disk)),
     };
     Ok(machine.domains.into_iter().map(of).collect())
+}
+
+fn carried(toll: &TollEntry) -> Carried {
+    let TollEntry { passed, bytes, dropped, busy_us, .. } = *toll;
+    Carried { passed, bytes, dropped, time: Duration::from_micros(busy_us) }
 }
 
 /// Notes what each domain has now: one may have got what was another's.
@@ -298,7 +301,15 @@ pub struct Again {
     pub create: Create,
     pub disk: Option<Disk>,
     pub is_guarded: bool,
-    pub limit: LimitChange,
+    pub may: [LimitChange; Way::ALL.len()],
+}
+
+/// What a domain may have done by a way, and had done.
+pub fn toll(entry: &DomainEntry, way: Way) -> &TollEntry {
+    match way {
+        Way::Network => &entry.sent,
+        Way::Disk => &entry.disk,
+    }
 }
 
 /// That of a domain.
@@ -310,15 +321,21 @@ pub fn wanted(folder: &Folder, name: Name) -> Result<Again, Failure> {
     let machine = ask(folder, &record, async |domains| domains.list().await)?;
     let entry = machine.domains.iter().find(|it| it.name == name.as_str());
     let priority = entry.map_or(0, |it| it.priority);
-    let limit = entry.map_or(LimitChange::default(), |it| LimitChange {
-        rate: Some(it.sent.rate),
-        burst: Some(it.sent.burst),
-        weight: Some(it.sent.weight),
-    });
+    let change = |it: &TollEntry| LimitChange {
+        rate: Some(it.rate),
+        burst: Some(it.burst),
+        weight: Some(it.weight),
+    };
+    let changes = entry.map(|it| Way::ALL.map(|way| change(toll(it, way))));
     let limits = own.limits(priority);
     let (cores, units) = (own.cores.len() as u16, (own.memory / UNIT) as u32);
     let create = Create { name, cores, units, limits, device: None };
-    Ok(Again { create, disk: own.disk.clone(), is_guarded: own.is_guarded, limit })
+    Ok(Again {
+        create,
+        disk: own.disk.clone(),
+        is_guarded: own.is_guarded,
+        may: changes.unwrap_or_default(),
+    })
 }
 
 /// Says what a domain has.
@@ -337,7 +354,7 @@ pub fn tell(folder: &Folder, name: Name, as_json: bool) -> Result<(), Failure> {
 pub fn list(folder: &Folder, record: &Record, as_json: bool) -> Result<(), Failure> {
     let machine = ask(folder, record, async |domains| domains.list().await)?;
     let seen = all_seen(folder, record, &machine);
-    let files = show::named(node::files_for_domains(folder, record));
+    let files = node::disks_for_domains(folder, record);
     let disks = machine.free_disks.iter().filter_map(|it| files.get(usize::from(*it)));
     let free = show::Free {
         cores: machine.free_cores,
@@ -351,7 +368,7 @@ pub fn list(folder: &Folder, record: &Record, as_json: bool) -> Result<(), Failu
 /// The domains of the ledger, and those that have ended by themselves.
 fn all_seen(folder: &Folder, record: &Record, machine: &DomainsOfMachine) -> Vec<Seen> {
     let log = folder.log_path(&SUPERVISOR.to_string()).display().to_string();
-    let files = show::named(node::files_for_domains(folder, record));
+    let files = node::disks_for_domains(folder, record);
     let of = |entry: &DomainEntry| Seen::told(entry, &files, &log);
     let mut all: Vec<Seen> = machine.domains.iter().map(of).collect();
     let is_known = |name: &str| machine.domains.iter().any(|it| it.name == name);

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use nile_domain::{Domain, Ledger, Lifecycle, Limit, Limits, Party, Phase, UNIT, Words};
-use nile_interfaces::domains::DomainEntry;
+use nile_domain::{Domain, Ledger, Lifecycle, Limit, Limits, Party, Phase, UNIT, Way, Words};
+use nile_interfaces::domains::{DomainEntry, TollEntry};
 use serde_json::{Value, json};
 
 use super::carry::{last_line, node_of_place, part};
+use super::pc;
 use super::sharing::Shared;
 use crate::cluster::folder::{self, Folder, Node, Record};
 use crate::cluster::node;
@@ -32,7 +33,8 @@ pub struct Seen {
     kept_off: u64,
     limits: Limits,
     /// What it may send, if anybody limits that.
-    sends: Option<Limit>,
+    /// What it may have done by each way; not known of a hosted one.
+    may: Option<[Limit; Way::ALL.len()]>,
     /// Its cores that others have, and those of its cores that are others', with whose they are.
     lent: Vec<(u16, String)>,
     borrowed: Vec<(u16, String)>,
@@ -76,7 +78,7 @@ impl Seen {
             isolated: None,
             kept_off: 0,
             limits,
-            sends: None,
+            may: None,
             lent,
             borrowed,
             last: is_gone.then(|| last_line(folder, id)),
@@ -103,7 +105,7 @@ impl Seen {
                 units: (1, entry.most_units),
                 priority: entry.priority,
             },
-            sends: Some(Limit::from_words([entry.sent.rate, entry.sent.burst, entry.sent.weight])),
+            may: Some(Way::ALL.map(|way| limit(pc::toll(entry, way)))),
             lent: Vec::new(),
             borrowed: Vec::new(),
             log: log.into(),
@@ -125,7 +127,7 @@ impl Seen {
             isolated: None,
             kept_off: 0,
             limits: domain.limits(0),
-            sends: None,
+            may: None,
             lent: Vec::new(),
             borrowed: Vec::new(),
             log: log.into(),
@@ -154,11 +156,8 @@ impl Seen {
             "max_cores": self.limits.cores.1,
             "max_memory": memory(self.limits.units.1).0,
             "priority": self.limits.priority,
-            "limit": self.sends.map(|it| json!({
-                "rate": it.rate,
-                "burst": it.burst,
-                "weight": it.weight,
-            })),
+            "limit": self.may.map(|[sends, _]| document(sends)),
+            "disk_limit": self.may.map(|[_, disk]| document(disk)),
             "lent": parts(&self.lent),
             "borrowed": parts(&self.borrowed),
             "log": self.log,
@@ -214,15 +213,18 @@ impl Seen {
         if self.kept_off > 0 {
             text += &format!("its disk was kept from other memory {} times\n", self.kept_off);
         }
-        match self.sends {
-            Some(Limit { rate: Some(rate), burst, weight }) => {
-                let [rate, burst] = [Bytes(rate.get()), Bytes(burst)];
-                text += &format!("sends {rate} a second, {burst} at once, weight {weight}\n");
+        let does = ["sends", "its disk moves"];
+        for (does, limit) in does.into_iter().zip(self.may.into_iter().flatten()) {
+            match limit {
+                Limit { rate: Some(rate), burst, weight } => {
+                    let [rate, burst] = [Bytes(rate.get()), Bytes(burst)];
+                    text += &format!("{does} {rate} a second, {burst} at once, weight {weight}\n");
+                }
+                Limit { weight, .. } if weight != Limit::default().weight => {
+                    text += &format!("{does} without a limit, weight {weight}\n");
+                }
+                _ => {}
             }
-            Some(Limit { weight, .. }) if weight != Limit::default().weight => {
-                text += &format!("sends without a limit, weight {weight}\n");
-            }
-            _ => {}
         }
         for (core, other) in &self.lent {
             text += &format!("core {core} is lent to {other}\n");
@@ -308,6 +310,14 @@ fn disks(folder: &Folder, record: &Record, node: &Node) -> Vec<(String, u64)> {
 /// Disks with the names of their files.
 pub fn named(files: Vec<(PathBuf, u64)>) -> Vec<(String, u64)> {
     files.into_iter().map(|(path, bytes)| (path.display().to_string(), bytes)).collect()
+}
+
+fn limit(toll: &TollEntry) -> Limit {
+    Limit::from_words([toll.rate, toll.burst, toll.weight])
+}
+
+fn document(limit: Limit) -> Value {
+    json!({ "rate": limit.rate, "burst": limit.burst, "weight": limit.weight })
 }
 
 fn disk((file, bytes): &(String, u64)) -> Value {

@@ -41,8 +41,10 @@ pub struct Charged {
     pub cores: Vec<u16>,
     pub units: u32,
     pub account: Account,
-    /// What was moved for it; not known of a hosted one.
-    pub carried: Option<Carried>,
+    /// What it has sent, and what was moved for it from and to its part of a disk; not known of a
+    /// hosted one.
+    pub sent: Option<Carried>,
+    pub disk: Option<Carried>,
 }
 
 /// What a node has counted since it started.
@@ -74,7 +76,8 @@ fn charged(folder: &Folder, record: &Record) -> Result<Vec<Charged>, Failure> {
             cores: ledger.cores_with(|it| it.is_of(slot)),
             units: ledger.units_with(|it| it.is_of(slot)),
             account: ledger.account(slot, carry::now()),
-            carried: None,
+            sent: None,
+            disk: None,
         }
     };
     Ok(ledger.domains().map(of).collect())
@@ -107,8 +110,9 @@ pub fn account(options: &AccountOptions) -> Result<(), Failure> {
     }
     let mut title =
         vec!["domain", "age", "core s", "MiB s", "busy s", "answers", "interrupts", "system calls"];
-    if all.iter().any(|(it, _)| it.carried.is_some()) {
+    if all.iter().any(|(it, _)| it.sent.is_some()) {
         title.extend(["frames", "KiB sent", "dropped", "bridge s"]);
+        title.extend(["requests", "KiB of disk", "refused", "disk s"]);
     }
     let mut rows = vec![title.into_iter().map(String::from).collect()];
     rows.extend(all.iter().map(|(it, counted)| row(it, counted.as_ref())));
@@ -154,9 +158,9 @@ fn row(domain: &Charged, counted: Option<&Counted>) -> Vec<String> {
         known(|it| it.interrupts.to_string()),
         known(|it| it.system_calls.to_string()),
     ];
-    row.extend(domain.carried.iter().flat_map(|it| {
-        let [frames, dropped] = [it.frames, it.dropped].map(|count| count.to_string());
-        [frames, (it.bytes >> 10).to_string(), dropped, format!("{:.3}", it.time.as_secs_f64())]
+    row.extend([domain.sent, domain.disk].iter().flatten().flat_map(|it| {
+        let [passed, dropped] = [it.passed, it.dropped].map(|count| count.to_string());
+        [passed, (it.bytes >> 10).to_string(), dropped, format!("{:.3}", it.time.as_secs_f64())]
     }));
     row
 }
@@ -173,11 +177,17 @@ fn document(domain: &Charged, counted: Option<&Counted>) -> Value {
         "answers": number(|it| it.answers),
         "interrupts": number(|it| it.interrupts),
         "system_calls": number(|it| it.system_calls),
-        "sent": domain.carried.map(|it| json!({
-            "frames": it.frames,
+        "sent": domain.sent.map(|it| json!({
+            "frames": it.passed,
             "bytes": it.bytes,
             "dropped": it.dropped,
             "bridge_seconds": it.time.as_secs_f64(),
+        })),
+        "disk": domain.disk.map(|it| json!({
+            "requests": it.passed,
+            "bytes": it.bytes,
+            "refused": it.dropped,
+            "disk_seconds": it.time.as_secs_f64(),
         })),
     })
 }

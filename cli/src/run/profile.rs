@@ -137,6 +137,7 @@ impl Profile {
             config: None,
             disk: Some(Bytes(self.disk)),
             disks: 1,
+            disk_parts: None,
             disk_folder: folder.map(Path::to_path_buf),
             // What passes with the job is not worth a cipher.
             disk_plain: true,

@@ -311,23 +311,27 @@ const SUPERVISOR: &str = "[supervisor]\ncores = 1\nmemory = \"96M\"\n";
 #[test]
 fn domains_come_and_go_on_a_pc() {
     let config = tempfile::NamedTempFile::new().unwrap();
-    fs::write(config.path(), format!("{SUPERVISOR}disks = 0\n")).unwrap();
+    let parts = "disks = 1\ndisk_parts = 2\ndisk_part = \"8M\"\n";
+    fs::write(config.path(), format!("{SUPERVISOR}{parts}")).unwrap();
     let mut boot = launcher();
-    boot.args(["boot", "--json", "--machine", "qemu", "--program", "domains", "--disk", "16M"]);
+    boot.args(["boot", "--json", "--machine", "qemu", "--program", "domains", "--disk", "24M"]);
+    boot.args(["--disk", "16M"]);
     boot.args(["--cores", "4", "--memory", "256M", "--config"]).arg(config.path());
     let said = run(&mut boot, &[]).expect(0);
     let report: Value = serde_json::from_str(&said.out).expect("one JSON document");
     assert_eq!(report["program"]["passed"], true, "{}", report["program"]);
     assert_eq!(report["cores"].as_array().unwrap().len(), 1, "the others are domains'");
-    assert_eq!(report["program"]["figures"]["disks_for_domains"], 1);
+    assert_eq!(report["program"]["figures"]["disks_for_domains"], 3);
 }
 
 #[test]
 fn domains_come_and_go_in_the_simulator() {
     let config = tempfile::NamedTempFile::new().unwrap();
-    fs::write(config.path(), SUPERVISOR).unwrap();
+    let parts = "disk_parts = 2\ndisk_part = \"8M\"\n";
+    fs::write(config.path(), format!("{SUPERVISOR}{parts}")).unwrap();
     let mut boot = launcher_again();
     boot.args(["boot", "--json", "--machine", "sim", "--program", "domains", "--seed", "7"]);
+    boot.args(["--disk", "24M"]);
     boot.args(["--cores", "4", "--memory", "256M", "--config"]).arg(config.path());
     let said = run(&mut boot, &[]).expect(0);
     let report: Value = serde_json::from_str(&said.out).expect("one JSON document");

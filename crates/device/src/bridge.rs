@@ -217,7 +217,7 @@ impl<W: Fn(u32), N: Fn() -> Instant> Bridge<W, N> {
             take(bytes);
         }
         match meant.all || dropped == 0 {
-            true => Carried { frames: 1, bytes: length, dropped, ..Carried::default() },
+            true => Carried { passed: 1, bytes: length, dropped, ..Carried::default() },
             false => Carried { dropped, ..Carried::default() },
         }
     }

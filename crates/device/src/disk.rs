@@ -31,6 +31,12 @@ pub trait Disk {
         None
     }
 
+    /// Whether others than this core ask it, too: then the core looks at it although it has asked
+    /// for nothing itself.
+    fn serves_others(&self) -> bool {
+        false
+    }
+
     /// Takes a request, which fits the [description](Description::check), under a `tag` that no
     /// request in flight has. `false` if there is no room for it: some comes with the next
     /// completion. At least 32 requests of a few pieces have room at once.

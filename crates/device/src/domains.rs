@@ -23,8 +23,10 @@ use nile_ring::{BadSize, Endpoint, Message, ReceiveError, Receiver, Region, Send
 use crate::Grant;
 
 pub use crate::bridge::Bridge;
+pub use crate::rffuse::{DISK_LINK_BYTES, DiskLink, LinkedDisk, Renewal};
 pub use crate::rfloop::{self, FrameLoop, LOOP_BYTES, LoopInterface};
-pub use crate::toll::{TOLL_BYTES, Toll};
+pub use crate::shared_disk::{Parts, SharedDisk};
+pub use crate::toll::{LedgerWords, TOLL_BYTES, Toll};
 
 /// Bytes of a seat, whole pages.
 pub const SEAT_BYTES: usize = LOOP_OFFSET + LOOP_BYTES;

@@ -139,7 +139,11 @@ impl DrivenDisk {
 
     /// Whether a request has ended and nobody was told.
     pub fn is_ready(&self) -> bool {
-        self.requests.borrow().in_flight > 0 && self.device.is_ready()
+        self.is_looked_at() && self.device.is_ready()
+    }
+
+    fn is_looked_at(&self) -> bool {
+        self.requests.borrow().in_flight > 0 || self.device.serves_others()
     }
 
     /// Whether no request is under way.
@@ -151,7 +155,7 @@ impl DrivenDisk {
     /// Tells the device what there is to do, and tasks what is done; whether anything was done. The
     /// core's loop does once a pass.
     pub fn turn(&self) -> bool {
-        if self.requests.borrow().in_flight == 0 {
+        if !self.is_looked_at() {
             return false;
         }
         self.device.tell();

@@ -10,8 +10,11 @@
 //! * [`rfloop`]: [`FrameLoop`], a loop of frames between a domain and its supervisor, and
 //!   [`LoopInterface`], an interface over it.
 //! * [`bridge`]: [`Bridge`], a supervisor's interface, to which domains' loops are plugged.
-//! * [`toll`]: [`Toll`], what a domain may send and is charged for; [`fair`]: how those share who
-//!   want the same.
+//! * [`rffuse`]: [`DiskLink`], what a domain and its supervisor share of a part of a disk, and
+//!   [`LinkedDisk`], a disk over it.
+//! * [`shared_disk`]: [`SharedDisk`], a supervisor's disk, of which domains have parts.
+//! * [`toll`]: [`Toll`], what a domain may have done and is charged for; [`fair`]: how those share
+//!   who want the same.
 //! * [`grant`]: [`Grant`], memory that was given to a core.
 //! * [`driven_interface`]: [`DrivenInterface`], an interface and the task that waits for frames.
 //! * [`driven_seat`]: [`DrivenSeat`], a domain's seat and the task that waits for its supervisor.
@@ -31,9 +34,12 @@ pub mod fair;
 pub mod grant;
 pub mod interface;
 pub mod line;
+pub mod rffuse;
 pub mod rfloop;
+pub mod shared_disk;
 pub mod timer;
 pub mod toll;
+mod waits;
 
 pub use bridge::Bridge;
 pub use disk::Disk;
@@ -44,6 +50,8 @@ pub use driven_seat::DrivenSeat;
 pub use grant::Grant;
 pub use interface::Interface;
 pub use line::{Gate, Guard, LINES, Line, LineState, MOST_OF_A_KIND, Verdict};
+pub use rffuse::{DiskLink, LinkedDisk};
 pub use rfloop::{FrameLoop, LoopEnd, LoopInterface};
+pub use shared_disk::SharedDisk;
 pub use timer::TimerSource;
-pub use toll::{TOLL_BYTES, Toll};
+pub use toll::{LedgerWords, TOLL_BYTES, Toll};

@@ -19,7 +19,7 @@
 //! nonsense in the counters loses frames of this loop alone.
 
 use core::cell::{Cell, RefCell};
-use core::sync::atomic::{AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use nile_abi::MacAddress;
 use nile_abi::ethernet::HEADER_BYTES;
@@ -27,6 +27,7 @@ use nile_ring::Region;
 
 use crate::Interface;
 use crate::interface::Traffic;
+use crate::waits::Waits;
 
 /// Bytes of the largest frame.
 pub const MAX_FRAME: usize = HEADER_BYTES + 1500;
@@ -115,8 +116,8 @@ impl Ring {
         &self.0.words()[LINE_WORDS]
     }
 
-    fn waits(&self) -> &AtomicU64 {
-        &self.0.words()[2 * LINE_WORDS]
+    fn waits(&self) -> Waits<'_> {
+        Waits(&self.0.words()[2 * LINE_WORDS])
     }
 
     fn slots(&self) -> &[AtomicU64] {
@@ -175,11 +176,7 @@ impl LoopEnd {
 
     /// Who is to be interrupted after frames were put in: whoever waits for them, once.
     pub fn to_wake(&self) -> Option<u32> {
-        fence(Ordering::SeqCst);
-        let waits = self.outbound.waits();
-        let is_waiting = waits.load(Ordering::Relaxed) != 0;
-        let name = if is_waiting { waits.swap(0, Ordering::AcqRel) } else { 0 };
-        name.checked_sub(1).map(|name| name as u32)
+        self.outbound.waits().take()
     }
 
     /// Whether a frame has come.
@@ -212,19 +209,12 @@ impl LoopEnd {
     /// Says that this end waits, unless a frame has come: whether one has. The next one that comes
     /// interrupts it.
     pub fn wait(&self) -> bool {
-        let waits = self.inbound.waits();
-        waits.store(u64::from(self.own) + 1, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-        let is_ready = self.is_ready();
-        if is_ready {
-            waits.store(0, Ordering::Relaxed);
-        }
-        is_ready
+        self.inbound.waits().begin(self.own, || self.is_ready())
     }
 
     /// Says that this end looks by itself.
     pub fn awake(&self) {
-        self.inbound.waits().store(0, Ordering::Relaxed);
+        self.inbound.waits().end();
     }
 }
 

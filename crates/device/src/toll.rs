@@ -1,9 +1,42 @@
-//! The toll of a domain as the core sees it that moves its frames: a cache line of the ledger.
+//! The ledger as cores of the machine see it: who has which device, and a domain's toll, a cache
+//! line of it.
 
 use core::sync::atomic::Ordering;
 
-use nile_domain::{Carried, Limit, Sizes, TOLL};
+use nile_domain::{Carried, Limit, Look, Sizes, TOLL, Way, Words, user_of};
 use nile_ring::Region;
+
+/// The words of a ledger in memory that outlives every incarnation.
+#[derive(Clone, Debug)]
+pub struct LedgerWords(pub Region);
+
+impl Look for LedgerWords {
+    fn count(&self) -> usize {
+        self.0.words().len()
+    }
+
+    fn load(&self, at: usize) -> u64 {
+        self.0.words()[at].load(Ordering::Acquire)
+    }
+}
+
+impl Words for LedgerWords {
+    fn store(&mut self, at: usize, word: u64) {
+        self.0.words()[at].store(word, Ordering::Release);
+    }
+}
+
+impl LedgerWords {
+    /// The toll of the domain in a place.
+    pub fn toll(&self, way: Way, slot: u8) -> Option<Toll> {
+        Toll::new(self.0.slice(Sizes::toll(way, slot) * size_of::<u64>(), TOLL_BYTES)?)
+    }
+
+    /// The toll of the domain that has a part of a disk, by the device that this is.
+    pub fn toll_of_disk(&self, device: u16) -> Option<Toll> {
+        self.toll(Way::Disk, user_of(self, device)?)
+    }
+}
 
 /// Bytes of a toll.
 pub const TOLL_BYTES: usize = TOLL * size_of::<u64>();
@@ -16,11 +49,6 @@ impl Toll {
     /// The toll in a region of [`TOLL_BYTES`]; `None` if it is smaller.
     pub fn new(region: Region) -> Option<Toll> {
         (region.len() >= TOLL_BYTES).then_some(Toll(region))
-    }
-
-    /// The toll of the domain in a place, of a ledger.
-    pub fn of(ledger: &Region, slot: u8) -> Option<Toll> {
-        Toll::new(ledger.slice(Sizes::toll(slot) * size_of::<u64>(), TOLL_BYTES)?)
     }
 
     /// What the domain may send. The supervisor may be storing it: each word is an old or a new

@@ -33,6 +33,18 @@ pub fn has(words: &impl Look, domain: DomainId, thing: Thing) -> bool {
     holding.is_of(domain.slot) && holding.generation == domain.generation && !is_out
 }
 
+/// The place of the domain that has a device or has yet to give it back, as the ledger in these
+/// words says, which somebody else changes meanwhile: what whoever drives the device asks.
+pub fn user_of(words: &impl Look, device: u16) -> Option<u8> {
+    let thing = Thing::Device(device);
+    let sizes = Sizes::read(words).filter(|it| it.are(thing))?;
+    let holding = Holding::from_word(words.load(sizes.place(thing)))?;
+    match holding.owner {
+        Party::Domain(slot) if !matches!(holding.phase, Phase::Free | Phase::Dirty) => Some(slot),
+        _ => None,
+    }
+}
+
 /// A word of the ledger says what none of its words says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Damaged {
@@ -223,7 +235,7 @@ impl<W: Words> Ledger<W> {
     /// Puts a domain into its empty place.
     pub(crate) fn enter(&mut self, now: Instant, domain: &Domain) {
         self.open_account(domain.id.slot, now);
-        self.open_toll(domain.id.slot);
+        self.open_tolls(domain.id.slot);
         Row::write(&mut self.words, domain);
     }
 

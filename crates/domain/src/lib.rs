@@ -5,8 +5,8 @@
 //!   outlive the supervisor's code; each hand-over is one store.
 //! * [`Domain`]: the ledger's row of a domain, with its [`Lifecycle`] and [`Limits`].
 //! * [`Share`]: memory that domains share, and which of them do.
-//! * [`Account`]: the time for which a domain had what it had; [`Carried`]: the frames that were
-//!   moved for it, and [`Limit`]: how many it may send.
+//! * [`Account`]: the time for which a domain had what it had; [`Carried`]: what its supervisor's
+//!   devices have moved for it, by each [`Way`], and [`Limit`]: how much they may.
 //! * [`plan`]: what a command would take, and from whom: the transaction's first half, which
 //!   changes nothing (`--dry-run` ends there).
 //! * [`Command`] (supcon: a user to the supervisor) and [`Message`] (domcon: the supervisor and a
@@ -45,7 +45,7 @@ pub use command::{Command, Create, Resize};
 pub use domain::{Domain, DomainId, Lifecycle, Limits};
 pub use elastic::{Elastic, Step};
 pub use extent::{Extent, UNIT};
-pub use ledger::{Damaged, Ledger, has};
+pub use ledger::{Damaged, Ledger, has, user_of};
 pub use managing::{Act, Managing};
 pub use message::Message;
 pub use name::{MOST_NAME, Name};
@@ -53,7 +53,7 @@ pub use plan::{Plan, Source, plan};
 pub use refused::{Refused, Thing};
 pub use share::{MOST_SHARED, SHARES, Share};
 pub use supervisor::{Action, Deadlines, Happened, Outcome, RequestId, Supervisor};
-pub use toll::{Carried, Limit, LimitChange, TOLL};
+pub use toll::{Carried, Limit, LimitChange, TOLL, Way};
 pub use words::{DOMAINS, Holding, Look, Party, Phase, Sizes, Words};
 
 #[cfg(test)]

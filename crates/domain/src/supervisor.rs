@@ -28,7 +28,7 @@ use crate::message::Message;
 use crate::name::Name;
 use crate::plan::{Plan, plan};
 use crate::refused::{Refused, Thing};
-use crate::toll::{Limit, LimitChange};
+use crate::toll::{Limit, LimitChange, Way};
 use crate::words::{Holding, Party, Phase, Words};
 use nile_order::SortedMap;
 
@@ -270,13 +270,13 @@ impl<W: Words> Supervisor<W> {
         self.advance(now);
     }
 
-    /// Changes what a domain may send, from now on; what that is then.
-    pub fn limit(&mut self, name: Name, change: LimitChange) -> Result<Limit, Refused> {
+    /// Changes what a domain may send by a way, from now on; what that is then.
+    pub fn limit(&mut self, name: Name, way: Way, change: LimitChange) -> Result<Limit, Refused> {
         let there = || self.ledger.domains().map(|it| it.name).collect();
         let unknown = || Refused::Unknown { name, there: there() };
         let domain = self.ledger.named(name).ok_or_else(unknown)?;
-        let limit = self.ledger.limit(domain.id.slot).with(change)?;
-        self.ledger.set_limit(&domain, limit);
+        let limit = self.ledger.limit(way, domain.id.slot).with(way, change)?;
+        self.ledger.set_limit(&domain, way, limit);
         Ok(limit)
     }
 

@@ -1,9 +1,9 @@
-//! What a domain may send, and what its supervisor has moved of that: frames are charged to the
-//! domain that they come from (RainForest 5.4: accounting by origin).
+//! What a domain may have its supervisor's devices do, and what they have done of that: frames and
+//! requests are charged to the domain that they come from (RainForest 5.4: accounting by origin).
 //!
-//! Each place has a *toll*, a cache line of the ledger that stands before the rows, wherever a
-//! machine's ledger is: the bridge has nothing else of it. The supervisor stores the limit, and the
-//! bridge adds to the counters. Both outlive the incarnations of either.
+//! Each place has a *toll* for each [`Way`], a cache line of the ledger that stands before the
+//! rows, wherever a machine's ledger is. The supervisor stores the limit, and whoever drives the
+//! device adds to the counters. Both outlive the incarnations of either.
 
 use core::num::NonZeroU64;
 use core::time::Duration;
@@ -13,8 +13,30 @@ use crate::ledger::Ledger;
 use crate::refused::Refused;
 use crate::words::{Sizes, Words};
 
-/// Words of a toll: rate, burst, weight; frames, bytes, frames dropped, nanoseconds.
+/// Words of a toll: rate, burst, weight; passed, bytes, dropped, nanoseconds.
 pub const TOLL: usize = 8;
+
+/// By which way a domain uses a device of its supervisor.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Way {
+    /// The network, with frames (RFtun).
+    Network,
+    /// A part of a disk, with requests (RFfuse).
+    Disk,
+}
+
+impl Way {
+    /// All.
+    pub const ALL: [Way; 2] = [Way::Network, Way::Disk];
+
+    /// The least and most bytes of a burst: whatever moves at once fits into it.
+    pub fn bursts(self) -> (u64, u64) {
+        match self {
+            Way::Network => (2 << 10, 1 << 30),
+            Way::Disk => (64 << 10, 1 << 30),
+        }
+    }
+}
 
 /// What a domain may send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,8 +53,6 @@ pub struct Limit {
 impl Limit {
     /// Words of it.
     pub const WORDS: usize = 3;
-    /// The least and most bytes of a burst: any frame fits into it.
-    pub const BURSTS: (u64, u64) = (2 << 10, 1 << 30);
     /// The least and greatest weight.
     pub const WEIGHTS: (u64, u64) = (1, 100);
 
@@ -50,15 +70,15 @@ impl Limit {
         [self.rate.map_or(0, NonZeroU64::get), self.burst, self.weight]
     }
 
-    /// With these changes, if there is such a limit. A rate of zero is none.
-    pub fn with(self, change: LimitChange) -> Result<Limit, Refused> {
+    /// With these changes, if there is such a limit of a way. A rate of zero is none.
+    pub fn with(self, way: Way, change: LimitChange) -> Result<Limit, Refused> {
         let is_in = |what, would, range: (u64, u64)| match (range.0..=range.1).contains(&would) {
             true => Ok(would),
             false => Err(Refused::Range { what, would, range }),
         };
         Ok(Limit {
             rate: change.rate.map_or(self.rate, NonZeroU64::new),
-            burst: is_in("burst", change.burst.unwrap_or(self.burst), Limit::BURSTS)?,
+            burst: is_in("burst", change.burst.unwrap_or(self.burst), way.bursts())?,
             weight: is_in("weight", change.weight.unwrap_or(self.weight), Limit::WEIGHTS)?,
         })
     }
@@ -81,17 +101,18 @@ pub struct LimitChange {
     pub weight: Option<u64>,
 }
 
-/// What was moved for a domain since it was made.
+/// What was moved for a domain by one way since it was made.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Carried {
-    /// Frames that it sent and that went on.
-    pub frames: u64,
+    /// Frames that it sent, or requests that it had, and that went on.
+    pub passed: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// What it sent and that was dropped: beyond its limit or its share of another domain's loop,
-    /// without room at the other end, or with a sender that is not its address.
+    /// Frames that were dropped: beyond its limit or its share of another domain's loop, without
+    /// room at the other end, or with a sender that is not its address. Requests that no disk can
+    /// meet.
     pub dropped: u64,
-    /// How long its frames kept the core busy that moved them, dropped ones too.
+    /// How long they kept the core busy that moved them, dropped ones too.
     pub time: Duration,
 }
 
@@ -101,36 +122,39 @@ impl Carried {
 
     /// As what is added to these words.
     pub fn to_words(self) -> [u64; Carried::WORDS] {
-        [self.frames, self.bytes, self.dropped, self.time.as_nanos() as u64]
+        [self.passed, self.bytes, self.dropped, self.time.as_nanos() as u64]
     }
 
-    fn from_words([frames, bytes, dropped, nanos]: [u64; Carried::WORDS]) -> Carried {
-        Carried { frames, bytes, dropped, time: Duration::from_nanos(nanos) }
+    fn from_words([passed, bytes, dropped, nanos]: [u64; Carried::WORDS]) -> Carried {
+        Carried { passed, bytes, dropped, time: Duration::from_nanos(nanos) }
     }
 }
 
 const _: () = assert!(Limit::WORDS + Carried::WORDS <= TOLL);
 
 impl<W: Words> Ledger<W> {
-    /// What the domain in a place may send.
-    pub fn limit(&self, slot: u8) -> Limit {
-        Limit::from_words(core::array::from_fn(|at| self.words().load(Sizes::toll(slot) + at)))
+    /// What the domain in a place may send by a way.
+    pub fn limit(&self, way: Way, slot: u8) -> Limit {
+        let first = Sizes::toll(way, slot);
+        Limit::from_words(core::array::from_fn(|at| self.words().load(first + at)))
     }
 
     /// What was moved for it.
-    pub fn carried(&self, slot: u8) -> Carried {
-        let at = Sizes::toll(slot) + Limit::WORDS;
-        Carried::from_words(core::array::from_fn(|which| self.words().load(at + which)))
+    pub fn carried(&self, way: Way, slot: u8) -> Carried {
+        let first = Sizes::toll(way, slot) + Limit::WORDS;
+        Carried::from_words(core::array::from_fn(|at| self.words().load(first + at)))
     }
 
-    pub(crate) fn set_limit(&mut self, domain: &Domain, limit: Limit) {
+    pub(crate) fn set_limit(&mut self, domain: &Domain, way: Way, limit: Limit) {
         for (at, word) in limit.to_words().into_iter().enumerate() {
-            self.store(Sizes::toll(domain.id.slot) + at, word);
+            self.store(Sizes::toll(way, domain.id.slot) + at, word);
         }
     }
 
-    /// The next domain of a place has no limit, and nothing was moved for it.
-    pub(crate) fn open_toll(&mut self, slot: u8) {
-        (0..TOLL).for_each(|at| self.store(Sizes::toll(slot) + at, 0));
+    /// The next domain of a place has no limits, and nothing was moved for it.
+    pub(crate) fn open_tolls(&mut self, slot: u8) {
+        for first in Way::ALL.map(|way| Sizes::toll(way, slot)) {
+            (0..TOLL).for_each(|at| self.store(first + at, 0));
+        }
     }
 }

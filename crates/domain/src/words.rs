@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use nile_abi::Generation;
 
 use crate::refused::Thing;
-use crate::toll::TOLL;
+use crate::toll::{TOLL, Way};
 
 /// The most domains of a machine at a time.
 pub const DOMAINS: usize = 62;
@@ -53,7 +53,7 @@ pub struct Sizes {
 }
 
 /// "NileDom" and the version of what follows.
-const MAGIC: u64 = 0x4e69_6c65_446f_6d04;
+const MAGIC: u64 = 0x4e69_6c65_446f_6d05;
 
 /// Words before the tolls, which begin with a cache line: the magic number, and the sizes.
 const HEAD: usize = TOLL;
@@ -104,14 +104,14 @@ impl Sizes {
         }
     }
 
-    /// Where the [toll](crate::Limit) of a domain begins, by its place.
-    pub fn toll(slot: u8) -> usize {
-        HEAD + (usize::from(slot) - 1) * TOLL
+    /// Where a [toll](crate::Limit) of a domain begins, by its place.
+    pub fn toll(way: Way, slot: u8) -> usize {
+        HEAD + (way as usize * DOMAINS + usize::from(slot) - 1) * TOLL
     }
 
     /// Where the row of a domain begins, by its place. Its first word has generation and state.
     pub fn row(slot: u8) -> usize {
-        Sizes::toll(DOMAINS as u8 + 1) + (usize::from(slot) - 1) * crate::domain::ROW
+        Sizes::toll(Way::Disk, DOMAINS as u8 + 1) + (usize::from(slot) - 1) * crate::domain::ROW
     }
 
     pub(crate) fn core(&self, core: u16) -> usize {

@@ -36,31 +36,34 @@ pub struct DomainChange {
     pub units: Option<u32>,
     /// Cores that it keeps are taken, and what they work on is lost.
     pub force: bool,
-    /// Bytes that it may send a second in the long run; zero for as many as there is room for.
+    /// What follows is said of its part of a disk, and not of what it sends.
+    pub of_disk: bool,
+    /// Bytes that it may move a second in the long run; zero for as many as there is room for.
     pub rate: Option<u64>,
-    /// Bytes that it may send at once after a while without sending.
+    /// Bytes that it may move at once after a while without.
     pub burst: Option<u64>,
-    /// How much it gets beside others that send, too: twice as much as one with half of it.
+    /// How much it gets beside others that wait, too: twice as much as one with half of it.
     pub weight: Option<u64>,
 }
 
-/// What a domain may send, and the frames that its supervisor has moved for it.
+/// What a domain may have a device of its supervisor do, and what that has done for it.
 #[derive(Record, Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct SentEntry {
+pub struct TollEntry {
     /// The limit, as in [`DomainChange`].
     pub rate: u64,
     /// As there.
     pub burst: u64,
     /// As there.
     pub weight: u64,
-    /// Frames that it sent, and that went on.
-    pub frames: u64,
+    /// Frames that it sent, or requests of a disk, that went on.
+    pub passed: u64,
     /// Their bytes.
     pub bytes: u64,
     /// Frames that it sent, and that were dropped: beyond the limit or its share of another
-    /// domain's loop, without room at the other end, or with another's sender.
+    /// domain's loop, without room at the other end, or with another's sender. Requests that were
+    /// refused.
     pub dropped: u64,
-    /// How long its frames kept the core busy that moved them: microseconds.
+    /// How long they kept the core busy that moved them: microseconds.
     pub busy_us: u64,
 }
 
@@ -103,7 +106,9 @@ pub struct DomainEntry {
     /// From how many accesses to other memory they were kept.
     pub kept_off: u64,
     /// What it may send, and has sent.
-    pub sent: SentEntry,
+    pub sent: TollEntry,
+    /// The same of its part of a disk.
+    pub disk: TollEntry,
 }
 
 /// What a machine has to give, and to whom it has.

@@ -59,4 +59,4 @@ pub use self::packages::{
 pub use self::pool::{Pool, PoolConfig};
 pub use self::report::{ProgramReport, Report};
 pub use self::services::ServiceCalls;
-pub use self::supervising::Supervising;
+pub use self::supervising::{DiskParts, Supervising};

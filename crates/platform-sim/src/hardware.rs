@@ -8,14 +8,15 @@ use std::rc::{Rc, Weak};
 
 use nile_abi::{CoreId, Instant, PhysAddr, Status};
 use nile_domain::{DOMAINS, DomainId, Sizes, Thing, UNIT, has};
-use nile_platform::domains::SEAT_BYTES;
+use nile_platform::domains::{DiskLink, LedgerWords, Renewal, SEAT_BYTES};
 use nile_platform::{Domains, Entry, Grant, Seat, SeatPhase, Seated, Wanted};
 use nile_ring::Region;
 
 use crate::machine::SimManager;
 use crate::memory::{BASE, SimMemory};
+use crate::parts::DiskParts;
 use crate::state::State;
-use crate::units::{LedgerWords, Units};
+use crate::units::Units;
 
 /// Where a hardware core is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +46,8 @@ pub struct Build {
     pub most: usize,
     /// Its memory.
     pub memory: Vec<Grant>,
+    /// Its part of a disk.
+    pub part: Option<u16>,
     /// What it runs.
     pub text: Text,
 }
@@ -62,6 +65,7 @@ pub struct Text {
 pub struct Hardware {
     pub units: Rc<Units>,
     pub ledger: LedgerWords,
+    pub parts: DiskParts,
     seats: Vec<Region>,
     cores: RefCell<Vec<Place>>,
     orders: RefCell<VecDeque<Order>>,
@@ -75,18 +79,22 @@ pub struct Hardware {
 pub struct Domain {
     pub hardware: Rc<Hardware>,
     pub id: DomainId,
+    /// Its part of a disk.
+    pub part: Option<u16>,
 }
 
 impl Hardware {
-    /// A machine with so many parked cores and so many bytes to give, behind its supervisor's.
-    pub fn new(cores: u16, supervisors: u64, bytes: u64) -> Hardware {
+    /// A machine with so many parked cores, so many bytes to give, behind its supervisor's, and
+    /// these parts of a disk.
+    pub fn new(cores: u16, supervisors: u64, bytes: u64, parts: DiskParts) -> Hardware {
         let start = PhysAddr((BASE.0 + supervisors).next_multiple_of(UNIT) + UNIT);
         let given = Grant { start, bytes: bytes - bytes % UNIT };
-        let sizes = Sizes { cores, units: (given.bytes / UNIT) as u32, devices: 0 };
+        let sizes = Sizes { cores, units: (given.bytes / UNIT) as u32, devices: parts.count() };
         let places = usize::from(cores).min(DOMAINS);
         Hardware {
             units: Rc::new(Units::new(given)),
             ledger: LedgerWords(Region::owned(sizes.words() * size_of::<u64>())),
+            parts,
             seats: (0..places).map(|_| Region::owned(SEAT_BYTES)).collect(),
             cores: RefCell::new(vec![Place::Parked(Instant::START); cores.into()]),
             orders: RefCell::default(),
@@ -178,6 +186,8 @@ impl Hardware {
         };
         let is_able = !wanted.memory.is_empty() && wanted.memory.iter().all(inside);
         let there = |core: &u16| self.place(*core).is_some();
+        let is_there = |part| self.parts.link(part).is_some_and(|link| link.is_there());
+        let is_able = is_able && wanted.disk.is_none_or(is_there);
         if !is_able || wanted.cores.is_empty() || !wanted.cores.iter().all(there) {
             return Err(Status::Invalid);
         }
@@ -258,9 +268,6 @@ impl Domains for SimManager {
 
     fn build(&self, wanted: &Wanted<'_>) -> Result<(), Status> {
         let hardware = self.hardware().ok_or(Status::NotFound)?;
-        if wanted.disk.is_some() {
-            return Err(Status::Invalid);
-        }
         let seat = hardware.check(wanted, self.clock())?;
         seat.clear();
         seat.set_phase(SeatPhase::Building);
@@ -269,6 +276,7 @@ impl Domains for SimManager {
             cores: wanted.cores.to_vec(),
             most: wanted.cores.len().max(wanted.most.into()),
             memory: wanted.memory.to_vec(),
+            part: wanted.disk,
             text: Text { program: wanted.program.into(), config: wanted.config.into() },
         }));
         Ok(())
@@ -312,13 +320,20 @@ impl Domains for SimManager {
         hardware.units.zero(memory);
     }
 
+    /// All are parts.
     fn disks(&self) -> u16 {
-        0
+        self.hardware().map_or(0, |it| it.parts.count())
     }
 
-    /// There is none.
-    fn renew(&self, _: u16) -> bool {
+    /// No device reaches the memory of a domain.
+    fn confines(&self, _: u16) -> bool {
         true
+    }
+
+    fn renew(&self, disk: u16) -> bool {
+        let Some(hardware) = self.hardware() else { return true };
+        let renew = |link: DiskLink| link.renew(|name| hardware.wake(name)) == Renewal::Done;
+        hardware.parts.link(disk).is_none_or(renew)
     }
 
     fn ledger(&self) -> Region {

@@ -36,6 +36,7 @@ mod neighbours;
 mod network;
 pub mod options;
 mod packages;
+mod parts;
 pub mod simulation;
 mod state;
 mod status;

@@ -5,7 +5,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use nile_abi::CoreId;
-use nile_platform::domains::{Bridge, LoopInterface, Toll};
+use nile_domain::Way;
+use nile_platform::domains::{Bridge, LoopInterface};
 use nile_platform::{Interface, Line};
 
 use crate::hardware::Hardware;
@@ -37,7 +38,7 @@ pub fn interfaces(state: &Rc<RefCell<State>>, core: CoreId) -> Vec<Box<dyn Inter
         all.extend(frames.and_then(open).map(|it| Box::new(it) as Box<dyn Interface>));
     }
     if let Some(hardware) = state.supervises.as_ref().filter(|_| !all.is_empty()) {
-        let tolls = (1..).map_while(|slot| Toll::of(&hardware.ledger.0, slot));
+        let tolls = (1..).map_while(|slot| hardware.ledger.toll(Way::Network, slot));
         let loops = hardware.seats().map(|seat| seat.frames()).zip(tolls);
         let bridge = Bridge::new(all.remove(0), loops, own, waking(hardware), clock);
         all.insert(0, Box::new(bridge));

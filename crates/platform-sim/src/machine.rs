@@ -13,13 +13,12 @@ use nile_platform::{
 };
 use nile_ring::{PoolMemory, Region, Signal};
 
-use crate::disk::SimDisk;
 use crate::memory::{HUGE_BASE, SHARED_BASE, SharedTables};
 use crate::state::{Event, State};
 use crate::timer;
 use crate::trace::Happening;
 use crate::user::SimUser;
-use crate::{image, loops};
+use crate::{image, loops, parts};
 
 /// What reading the clock costs: a loop that waits for a moment reaches it.
 const CLOCK_READ: Duration = Duration::from_nanos(20);
@@ -159,8 +158,7 @@ impl Machine for SimMachine {
     }
 
     fn disks(&self) -> Vec<Box<dyn Disk>> {
-        let disks = SimDisk::all_of(&self.state, self.core).into_iter();
-        disks.map(|disk| Box::new(disk) as Box<dyn Disk>).collect()
+        parts::disks(&self.state, self.core)
     }
 
     fn route(&self, line: Line, core: CoreId) -> Result<(), Status> {

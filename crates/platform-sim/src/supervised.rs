@@ -21,6 +21,7 @@ use crate::machine::SimMachine;
 use crate::memory::SimMemory;
 use crate::network::Wire;
 use crate::options::{Faults, Options};
+use crate::parts::DiskParts;
 use crate::simulation::{Finished, Scheduler, Stuck};
 use crate::state::{Event, State};
 use crate::units::Own;
@@ -44,6 +45,8 @@ pub struct MachineOptions {
     pub cores: u16,
     /// Bytes of memory that there are to give; rounded down to whole 2 MiB.
     pub memory: u64,
+    /// How many parts of the supervisor's last disk there are to give, and bytes of each.
+    pub parts: (u16, u64),
     /// Whether all memory is zero that a domain is put together on: always, but where that is what
     /// is tested.
     pub zeroes: bool,
@@ -81,8 +84,9 @@ struct Machine<'a> {
 
 /// Runs a machine until its supervisor's node has ended, and with it the machine.
 pub fn simulate_machine(options: &MachineOptions, image: &dyn Image) -> Result<Finished, Stuck> {
-    let MachineOptions { supervisor: node, cores, memory, .. } = options;
-    let hardware = Rc::new(Hardware::new(*cores, node.memory_bytes, *memory));
+    let MachineOptions { supervisor: node, cores, memory, parts, .. } = options;
+    let parts = DiskParts::new(parts.0, parts.1);
+    let hardware = Rc::new(Hardware::new(*cores, node.memory_bytes, *memory, parts));
     let begin = Box::new(|machine| image.begin(machine, None));
     let supervisor = Scheduler::new(node, Instant::START, begin);
     let address = MacAddress::local(NodeId(1), 0);
@@ -233,7 +237,7 @@ impl<'a> Machine<'a> {
         let (image, text) = (self.image, text.clone());
         let begin = Box::new(move |machine| image.begin(machine, Some(&text)));
         let mut node = Scheduler::begin(&options, state, self.draw(BUILD), begin);
-        let domain = Domain { hardware: self.hardware.clone(), id: *id };
+        let domain = Domain { hardware: self.hardware.clone(), id: *id, part: build.part };
         node.state.borrow_mut().domain = Some(domain);
         (build.cores.len()..*most).for_each(|core| node.begin_away(CoreId(core as u16)));
         Ok(node)

@@ -7,23 +7,10 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::Acquire;
 
 use nile_abi::PhysAddr;
-use nile_domain::{DomainId, Look, Thing, UNIT, has};
+use nile_domain::{DomainId, Thing, UNIT, has};
 use nile_platform::Grant;
+use nile_platform::domains::LedgerWords;
 use nile_ring::{HeapPool, Region};
-
-/// The ledger's words, as the machine reads them.
-#[derive(Clone)]
-pub struct LedgerWords(pub Region);
-
-impl Look for LedgerWords {
-    fn count(&self) -> usize {
-        self.0.words().len()
-    }
-
-    fn load(&self, at: usize) -> u64 {
-        self.0.words()[at].load(Acquire)
-    }
-}
 
 /// The memory that there is to give. A unit that nobody has written is zero.
 pub struct Units {

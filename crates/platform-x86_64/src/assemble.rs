@@ -20,6 +20,7 @@ use crate::clock::Clock;
 use crate::cpu::{Features, Kind};
 use crate::devices::Devices;
 use crate::disk::{DiskEntry, MAX_DISKS};
+use crate::domain::parts::DiskParts;
 use crate::domain::{DomainEntry, Supervised, loop_of};
 use crate::network::{self, InterfaceEntry, MAX_INTERFACES};
 use crate::node::{CoreEntry, Fact, Frames, MAX_FACTS, MAX_REGIONS, Node, SharedPlaces, region};
@@ -133,6 +134,7 @@ pub unsafe fn assemble(mut found: Found<'_>) -> Result<&'static mut Node, Assemb
         if let Some(supervised) = &found.supervised {
             clear(supervised.seats);
             clear(supervised.ledger);
+            supervised.parts.iter().for_each(|it| clear(it.links));
         }
         if let Some(guard) = taken.guard {
             // What a table holds at first, nobody has judged.
@@ -203,7 +205,10 @@ fn take_all(found: &mut Found<'_>, later: &[Frames]) -> Result<Taken, AssembleEr
     let total = memory.total_usable();
     let ends = memory.usable().map(|region| region.end());
     // A domain's seat is its supervisor's memory, which has more to give.
-    let others = found.domain.iter().flat_map(|it| [it.seat.end(), it.given.end()]);
+    let others = found.domain.iter().flat_map(|it| {
+        let link = it.link.map(|link| link.end());
+        [it.seat.end(), it.given.end()].into_iter().chain(link)
+    });
     let memory_end = ends.chain(others).max().unwrap_or_default();
     let most_memory = found.domain.map_or(total, |it| it.most_memory.max(total));
     let take = |memory: &mut MemoryMap, bytes: u64| {
@@ -257,6 +262,9 @@ fn take_all(found: &mut Found<'_>, later: &[Frames]) -> Result<Taken, AssembleEr
         let parked = supervised.parked.len();
         supervised.seats = take(memory, Supervised::seats_bytes(parked))?;
         supervised.ledger = take(memory, supervised.ledger_bytes())?;
+        if let Some(parts) = &mut supervised.parts {
+            parts.links = take(memory, DiskParts::links_bytes(parts.count))?;
+        }
         for disk in &mut supervised.disks {
             disk.memory = take(memory, disk.controller.shared_bytes())?;
         }
@@ -305,7 +313,12 @@ fn domain_tables(found: &Found<'_>) -> usize {
             let disks = supervised.as_ref().map_or(0, |it| it.disks.len());
             let iommu = supervised.as_ref().and_then(|it| it.iommu.as_ref());
             let iommu = iommu.map_or(0, |it| TablePool::tables_for(it.bytes()) + 1);
-            DOMAIN_TABLES + 2 * seats as usize + disks * network::memory::TABLES + iommu
+            let parts = supervised.as_ref().and_then(|it| it.parts);
+            let own = found.domain.and_then(|it| it.link);
+            let links = parts.map(|it| DiskParts::links_bytes(it.count)).or(own.map(|it| it.bytes));
+            // On the managing core, and on the one that drives the disk.
+            let links = links.map_or(0, |bytes| 2 * (TablePool::tables_for(bytes) + 1));
+            DOMAIN_TABLES + 2 * seats as usize + disks * network::memory::TABLES + iommu + links
         }
     }
 }
@@ -315,17 +328,33 @@ fn build_spaces(
     found: &Found<'_>,
     taken: &Taken,
 ) -> Result<heapless::Vec<CoreEntry, MAX_CORES>, AssembleError> {
-    let (domains, loops): (Vec<Frames>, Vec<Frames>) = match (&found.supervised, &found.domain) {
-        (Some(supervised), _) => {
-            let managed = [smp::shared(), supervised.seats, supervised.ledger];
-            let tables = supervised.iommu.as_ref().map(|it| it.tables);
-            let loops = supervised.loops().chain([supervised.ledger]);
-            (managed.into_iter().chain(tables).collect(), loops.collect())
-        }
-        (None, Some(domain)) => ([domain.seat].into(), [loop_of(domain.seat)].into()),
-        (None, None) => ([smp::shared()].into(), Vec::new()),
-    };
+    let (domains, loops, links): (Vec<Frames>, Vec<Frames>, Vec<Frames>) =
+        match (&found.supervised, &found.domain) {
+            (Some(supervised), _) => {
+                let managed = [smp::shared(), supervised.seats, supervised.ledger];
+                let tables = supervised.iommu.as_ref().map(|it| it.tables);
+                let links = supervised.parts.map(|it| it.links);
+                let managed = managed.into_iter().chain(tables).chain(links);
+                let loops = supervised.loops().chain([supervised.ledger]);
+                let links = links.into_iter().flat_map(|links| [links, supervised.ledger]);
+                (managed.collect(), loops.collect(), links.collect())
+            }
+            (None, Some(domain)) => {
+                let managed = [domain.seat].into_iter().chain(domain.link);
+                (
+                    managed.collect(),
+                    [loop_of(domain.seat)].into(),
+                    domain.link.into_iter().collect(),
+                )
+            }
+            (None, None) => ([smp::shared()].into(), Vec::new(), Vec::new()),
+        };
     let roles = found.cores.iter().map(|(_, roles)| *roles);
+    let last = taken.disks.len().saturating_sub(1);
+    let driven = [
+        (driver(0, Role::Network, roles.clone()), &loops[..]),
+        (driver(last, Role::Disk, roles), &links),
+    ];
     let iommus = found.supervised.as_ref().and_then(|it| it.iommu.as_ref());
     let ingredients = Ingredients {
         shared: &taken.shared,
@@ -342,8 +371,7 @@ fn build_spaces(
         domains: &domains,
         ledger: found.domain.map(|it| it.ledger),
         guard: taken.guard,
-        loops: &loops,
-        drives_loops: driver(0, Role::Network, roles),
+        driven,
     };
     // SAFETY: the frames were taken for tables and are mapped where they are; this value is the
     // only one that stores to them.

@@ -9,15 +9,20 @@
 //! * [`Order`]: what the supervisor wants, in memory that both see.
 //! * [`begin`]: the first core of a domain.
 //! * [`Supervised`]: what a supervisor's node has to give; the managing core's [`Domains`].
+//! * [`parts`]: the parts of its disk.
+
+pub mod parts;
 
 use core::fmt;
 
 use heapless::Vec;
 use nile_abi::{CoreId, Generation, MAX_CORES, PageSize, PhysAddr, Role, Status, VirtAddr};
-use nile_domain::Sizes;
+use nile_domain::{Sizes, Way};
 use nile_memory::{MemoryKind, MemoryMap, MemoryRegion};
 use nile_platform::board::driver;
-use nile_platform::domains::{FrameLoop, LOOP_BYTES, LOOP_OFFSET, SEAT_BYTES, Stray, Toll};
+use nile_platform::domains::{
+    FrameLoop, LOOP_BYTES, LOOP_OFFSET, LedgerWords, SEAT_BYTES, Stray, Toll,
+};
 use nile_platform::{CorePhase, Domains, Entry, Fault, Grant, Seat, SeatPhase, Seated, Wanted};
 use nile_ring::{PoolError, PoolMemory, Region};
 
@@ -56,6 +61,8 @@ pub struct Supervised {
     pub memory: Frames,
     /// The disks for them: each a device of the ledger.
     pub disks: Vec<DiskEntry, MAX_DISKS>,
+    /// Parts of its own last disk, further devices.
+    pub parts: Option<parts::DiskParts>,
     /// What keeps them to the memory of their domains, where the machine has one.
     pub iommu: Option<Iommu>,
     /// A seat for each domain that there can be.
@@ -75,9 +82,14 @@ impl Supervised {
     /// Bytes of the ledger, whole pages.
     pub fn ledger_bytes(&self) -> u64 {
         let units = (self.memory.bytes / PageSize::Large.bytes()) as u32;
-        let (cores, devices) = (self.parked.len() as u16, self.disks.len() as u16);
+        let (cores, devices) = (self.parked.len() as u16, self.given_disks());
         let words = Sizes { cores, units, devices }.words();
         ((words * size_of::<u64>()) as u64).next_multiple_of(PageSize::Small.bytes())
+    }
+
+    /// How many disks there are to give, parts among them.
+    fn given_disks(&self) -> u16 {
+        self.disks.len() as u16 + self.parts.map_or(0, |it| it.count)
     }
 
     fn places(&self) -> u8 {
@@ -120,6 +132,8 @@ pub struct DomainEntry {
     pub ledger: Frames,
     /// Whether a guard keeps it to what it has.
     pub is_guarded: bool,
+    /// The link of a part of its supervisor's disk, if it has one.
+    pub link: Option<Frames>,
 }
 
 impl DomainEntry {
@@ -345,8 +359,8 @@ pub fn own_loop(node: &Node) -> Option<FrameLoop> {
 pub fn loops(supervised: &Supervised) -> impl Iterator<Item = (FrameLoop, Toll)> + '_ {
     // SAFETY: as in `own_loop`; that core has the ledger, too.
     let seen = |frames| unsafe { region(frames, layout::SHARED_BASE) };
-    let ledger = seen(supervised.ledger);
-    let tolls = (1..).map_while(move |slot| Toll::of(&ledger, slot));
+    let ledger = LedgerWords(seen(supervised.ledger));
+    let tolls = (1..).map_while(move |slot| ledger.toll(Way::Network, slot));
     supervised.loops().filter_map(move |it| FrameLoop::new(seen(it))).zip(tolls)
 }
 
@@ -421,7 +435,10 @@ impl Domains for NodeManager {
             it.bytes > 0 && whole(it.start) && whole(it.end()) && is_given
         };
         let first = *cores.first().ok_or(Status::Invalid)?;
-        let is_there = |disk| self.given_disk(disk).is_some_and(|(_, it)| wipe::is_able(&it));
+        let is_there = |disk| match self.link_of(disk) {
+            Some(link) => link.is_there(),
+            None => self.given_disk(disk).is_some_and(|(_, it)| wipe::is_able(&it)),
+        };
         if memory.is_empty() || !memory.iter().all(inside) || !wanted.disk.is_none_or(is_there) {
             return Err(Status::Invalid);
         }
@@ -442,6 +459,7 @@ impl Domains for NodeManager {
                 most_memory: wanted.most_memory,
                 ledger: supervised.ledger,
                 is_guarded: true,
+                link: wanted.disk.and_then(|disk| supervised.link_of(disk)),
             },
             node: self.node().shared.node.start,
             cores,
@@ -460,7 +478,8 @@ impl Domains for NodeManager {
         let low = VirtAddr(parking.order() as u64 - layout::SHARED_BASE.0);
         let mut start = Start::new(first, 0, low, root, stack_top);
         start.entry = space::beginning_of_domain();
-        if let Some(disk) = wanted.disk.filter(|_| wanted.confines_disk)
+        let is_device = |disk: &u16| self.given_disk(*disk).is_some();
+        if let Some(disk) = wanted.disk.filter(is_device).filter(|_| wanted.confines_disk)
             && let Some(iommu) = self.iommu()
         {
             iommu.give(disk, &order.memory);
@@ -525,11 +544,12 @@ impl Domains for NodeManager {
     }
 
     fn disks(&self) -> u16 {
-        self.supervised().map_or(0, |it| it.disks.len() as u16)
+        self.supervised().map_or(0, Supervised::given_disks)
     }
 
+    /// No device reaches the memory of a domain that has a part.
     fn confines(&self, disk: u16) -> bool {
-        self.iommu().is_some_and(|it| it.confines(disk))
+        self.link_of(disk).is_some() || self.iommu().is_some_and(|it| it.confines(disk))
     }
 
     fn extend(&self, disk: u16, memory: Grant) {
@@ -545,6 +565,9 @@ impl Domains for NodeManager {
     }
 
     fn renew(&self, disk: u16) -> bool {
+        if let Some(link) = self.link_of(disk) {
+            return self.renew_part(disk, &link);
+        }
         let Some((entry, mut registers)) = self.given_disk(disk) else { return true };
         if let Some(iommu) = self.iommu()
             && iommu.is_given(disk)

@@ -21,14 +21,15 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use nile_abi::{MAX_CORES, PageSize, PhysAddr, VirtAddr};
-use nile_domain::{DomainId, Look, Thing, has};
+use nile_domain::{DomainId, Thing, has};
 use nile_guard::{Cores, Description, Table, Violation};
 use nile_memory::MemoryKind;
 use nile_memory::TableMemory;
 use nile_memory::paging::{ENTRIES, Entry, EntryKind, Level, TableIndex};
-use nile_ring::Region;
+use nile_platform::domains::LedgerWords;
 
 use crate::apic::ApicId;
+use crate::domain::parts::drives_parts;
 use crate::domain::{DomainEntry, NO_CORE, drives_loops};
 use crate::layout;
 use crate::node::{CoreEntry, Frames, Node, region};
@@ -41,8 +42,8 @@ use crate::vector::Vector;
 pub struct Page {
     /// Where it sees its node; zero if nobody guards it.
     node: AtomicU64,
-    /// The supervisor's core that waits for frames.
-    waits: AtomicU32,
+    /// The supervisor's cores that wait for frames and for requests of disks.
+    waits: [AtomicU32; 2],
     /// How many hardware cores there are to give, and their names, by number.
     count: AtomicU32,
     names: [AtomicU32; MAX_CORES],
@@ -52,7 +53,7 @@ pub struct Page {
 #[unsafe(link_section = ".guard")]
 static PAGE: Page = Page {
     node: AtomicU64::new(0),
-    waits: AtomicU32::new(0),
+    waits: [const { AtomicU32::new(0) }; 2],
     count: AtomicU32::new(0),
     names: [const { AtomicU32::new(0) }; MAX_CORES],
 };
@@ -219,18 +220,6 @@ fn open<R>(work: impl FnOnce() -> R) -> R {
     })
 }
 
-struct LedgerWords(Region);
-
-impl Look for LedgerWords {
-    fn count(&self) -> usize {
-        self.0.words().len()
-    }
-
-    fn load(&self, at: usize) -> u64 {
-        self.0.words()[at].load(Ordering::Acquire)
-    }
-}
-
 impl Guarded {
     /// The supervisor's ledger, which a domain reads.
     fn ledger(&self) -> LedgerWords {
@@ -281,7 +270,7 @@ impl Cores for Guarded {
     }
 
     fn may_wake(&self, name: u32, vector: u8) -> bool {
-        name == word(&PAGE.waits) && vector == Vector::LOOP.0
+        PAGE.waits.iter().any(|waits| name == word(waits)) && vector == Vector::LOOP.0
     }
 }
 
@@ -328,8 +317,11 @@ pub unsafe fn describe(node: &Node, supervisor: &Node) {
         name.store(apic.0, Ordering::Relaxed);
         page.count.fetch_add(1, Ordering::Relaxed);
     }
-    let waits = drives_loops(supervisor).map_or(NO_CORE, |it| supervisor.core(it).apic);
-    page.waits.store(waits.0, Ordering::Relaxed);
+    let cores = [drives_loops(supervisor), drives_parts(supervisor)];
+    for (waits, core) in page.waits.iter().zip(cores) {
+        let name = core.map_or(NO_CORE, |it| supervisor.core(it).apic);
+        waits.store(name.0, Ordering::Relaxed);
+    }
     page.node.store(seen.0, Ordering::Release);
 }
 

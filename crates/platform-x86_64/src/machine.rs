@@ -28,6 +28,7 @@ use crate::disk::ahci::port::{self, Port};
 use crate::disk::ahci::{self, AhciDisk};
 use crate::disk::block::VirtioBlock;
 use crate::disk::{Controller, DiskEntry};
+use crate::domain::parts;
 use crate::network::{InterfaceEntry, VirtioNet};
 use crate::node::{Frames, Node, region};
 use crate::pci::msix;
@@ -331,9 +332,20 @@ impl Machine for Core {
         let all = self.node.disks.iter().enumerate();
         for (index, entry) in all.filter(|(index, _)| self.drives(devices::number_of_disk(*index)))
         {
+            let before = disks.len();
             if let Err(why) = self.open_disks(index, entry, &mut disks) {
                 self.log(format_args!("disk {index} is not used: {why}"));
             }
+            if index + 1 == self.node.disks.len() && disks.len() > before {
+                let clock = &self.node.clock;
+                let last = disks.pop();
+                disks.extend(
+                    last.map(|it| parts::shared(self.node, it, self.waking(), || clock.now())),
+                );
+            }
+        }
+        if parts::drives_parts(self.node) == Some(self.id) {
+            disks.extend(parts::own(self.node, self.waking()));
         }
         disks
     }

@@ -298,8 +298,11 @@ impl Node {
         let Some(disk) = number.checked_sub(devices::number_of_disk(0)) else {
             return self.interfaces.get(number).map(|it| it.mappings(number));
         };
+        // Links of the parts of a disk are where they are at first.
+        let has_parts = self.supervised.as_ref().is_some_and(|it| it.parts.is_some());
+        let is_shared = has_parts && disk + 1 == self.disks.len();
         let disk = self.disks.get(disk)?;
-        let can_move = disk.controller.can_move() && self.guard.is_none();
+        let can_move = disk.controller.can_move() && self.guard.is_none() && !is_shared;
         can_move.then(|| disk.mappings(number, false))
     }
 

@@ -29,6 +29,7 @@
 //! | seats, ledger, IOMMU (a supervisor's) |                | rw-               |        |
 //! | the seat (a domain's)                |                 | rw-               |        |
 //! | loops of seats, a supervisor's ledger (the network core) | rw- | rw-        |        |
+//! | links of disks, a supervisor's ledger (the disk core) | rw- | rw-           |        |
 //!
 //! Grants come and go in the shared zone, and a package's memory in its slot of the user half,
 //! which is the only part with the user bit. A space has a root that reaches all of it, and one a
@@ -196,10 +197,8 @@ pub struct Ingredients<'a> {
     pub ledger: Option<Frames>,
     /// What its guard stands on, if it has one: then its tables are read-only.
     pub guard: Option<guard::Places>,
-    /// The loops of seats, and a supervisor's ledger.
-    pub loops: &'a [Frames],
-    /// The core that drives them.
-    pub drives_loops: Option<CoreId>,
+    /// The cores that drive loops and links of disks, with these and a supervisor's ledger.
+    pub driven: [(Option<CoreId>, &'a [Frames]); 2],
 }
 
 /// The frames of one core's private memory.
@@ -328,9 +327,12 @@ impl Ingredients<'_> {
                 map(layout::iommu(index), page(*at), Permissions::DEVICE)?;
             }
         }
-        if !manages && self.drives_loops == Some(core) {
-            for frames in self.loops {
-                map(layout::shared(frames.start), *frames, Permissions::READ_WRITE)?;
+        let driven = self.driven.iter().filter(|(by, _)| !manages && *by == Some(core));
+        let driven: Vec<&Frames> = driven.flat_map(|(_, frames)| *frames).collect();
+        for (at, frames) in driven.iter().enumerate() {
+            // One core may drive both.
+            if !driven[..at].iter().any(|it| it.start == frames.start) {
+                map(layout::shared(frames.start), **frames, Permissions::READ_WRITE)?;
             }
         }
         let interfaces = self.interfaces.iter().enumerate().filter(|(_, it)| it.core == core);

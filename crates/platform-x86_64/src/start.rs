@@ -18,6 +18,7 @@ use crate::clock::{CalibrateError, Clock, Hpet, calibrate};
 use crate::cpu::{self, Features};
 use crate::devices;
 use crate::domain::Supervised;
+use crate::domain::parts::DiskParts;
 use crate::images::choice::Placed;
 use crate::iommu::{self, Iommu};
 use crate::layout::{self, image};
@@ -53,6 +54,8 @@ pub struct Keeps {
     pub memory: u64,
     /// Disks; all if nothing is said.
     pub disks: Option<usize>,
+    /// How many parts of its last disk are for domains, and bytes of each.
+    pub parts: Option<(u16, u64)>,
 }
 
 /// What an image binds to this platform, as the static `NILE_IMAGE`.
@@ -160,14 +163,16 @@ fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, St
     let (program, usable) = (bootinfo::program(info.command_line), memory.total_usable());
     let plan = (IMAGE.plan)(module, program, ids.len(), usable).map_err(StartError::Config)?;
     let parked = ids.iter().copied().skip(plan.roles.len()).collect();
+    let none = Frames { start: PhysAddr(0), bytes: 0 };
     let mut supervised = match &plan.keeps {
         Some(keeps) => Some(Supervised {
             parked,
             memory: give(&mut memory, keeps.memory, reach).ok_or(StartError::NothingToGive)?,
             disks: heapless::Vec::new(),
+            parts: keeps.parts.map(|(count, bytes)| DiskParts { count, bytes, links: none }),
             iommu: None,
-            seats: Frames { start: PhysAddr(0), bytes: 0 },
-            ledger: Frames { start: PhysAddr(0), bytes: 0 },
+            seats: none,
+            ledger: none,
             local_apic: platform.local_apic,
         }),
         None => None,

@@ -46,7 +46,11 @@ fn plan<P: Programs<Core>>(
     }
     let roles = nile_node::roles(&config, own).map_err(|error| name_line(&error))?;
     let pool = config.pool_bytes(memory).map_err(|error| name_line(&error))?;
-    let keeps = config.supervisor.map(|kept| Keeps { memory: kept.memory, disks: kept.disks });
+    let keeps = config.supervisor.map(|kept| Keeps {
+        memory: kept.memory,
+        disks: kept.disks,
+        parts: kept.parts.map(|parts| (parts.count, parts.bytes)),
+    });
     Ok(Plan { roles, pool, keeps, is_guarded: config.is_guarded })
 }
 

@@ -96,7 +96,8 @@ pub fn machines(seed: u64, misdeed: Misdeed) -> Tried {
         },
         limit: Duration::from_secs(90),
     };
-    let options = MachineOptions { supervisor, cores: CORES, memory: UNITS * UNIT, zeroes: true };
+    let memory = UNITS * UNIT;
+    let options = MachineOptions { supervisor, cores: CORES, memory, parts: (0, 0), zeroes: true };
     let ended = simulate_machine(&options, &image);
     let User { broken, counts, .. } = &*user.borrow();
     let (trace_hash, broken) = match ended {

@@ -2,6 +2,7 @@
 //! it, unless the disk is left as it is.
 
 use alloc::format;
+use alloc::vec::Vec;
 
 use nile_domain::{Command, Create, Limits, Name, Phase};
 use nile_platform::Machine;
@@ -11,10 +12,8 @@ use super::supervise::Running;
 use super::tell;
 use crate::conduct::Findings;
 
-/// The disk that domains get.
-const DISK: u16 = 0;
-
-/// Checks it with domains of so many cores and units, if the machine has a disk for them.
+/// Checks it with domains of so many cores and units, if the machine has disks for them: with the
+/// first, and the last, which is a part of the supervisor's if it has parts.
 pub async fn check<M: Machine>(
     running: &mut Running<M>,
     findings: &Findings,
@@ -25,14 +24,15 @@ pub async fn check<M: Machine>(
     let [Some(web), Some(log)] = names else { return };
     let disks = running.ledger().sizes().devices;
     findings.figure("disks_for_domains", u64::from(disks));
-    if disks == 0 {
-        return;
-    }
     let limits = Limits { cores: (1, cores), units: (1, units), priority: 0 };
-    let create =
-        |name, cores| Command::Create(Create { name, cores, units, limits, device: Some(DISK) });
     let destroy = |force| Command::Destroy { name: web, force };
-    for leaves_all in [true, false] {
+    let mut which: Vec<u16> =
+        [0, disks.saturating_sub(1)].into_iter().filter(|it| *it < disks).collect();
+    which.dedup();
+    for (disk, leaves_all) in which.iter().flat_map(|disk| [(*disk, true), (*disk, false)]) {
+        let create = |name, cores| {
+            Command::Create(Create { name, cores, units, limits, device: Some(disk) })
+        };
         let how = if leaves_all { "left as it is" } else { "made as new" };
         let mut said = [None; 2];
         for (said, say) in said.iter_mut().zip([Say::Store, Say::Stored]) {
@@ -41,7 +41,7 @@ pub async fn check<M: Machine>(
             *said = tell(running, 1, &say.cell(&[])).await;
             let other = running.carry_out(&create(log, 1)).await.err().unwrap_or_default();
             findings.check(
-                other.contains("device 0 is web's"),
+                other.contains(&format!("device {disk} is web's")),
                 format_args!("another domain is to have the disk, and hears: {other}"),
             );
             running.leaves_all = leaves_all && say == Say::Store;
@@ -55,10 +55,10 @@ pub async fn check<M: Machine>(
         findings.check(stored == bytes, format_args!("{stored} of {bytes} bytes are stored"));
         findings.check(
             found == u64::from(leaves_all),
-            format_args!("disk {how}: the next domain finds {found} datasets"),
+            format_args!("disk {disk} {how}: the next domain finds {found} datasets"),
         );
-        findings.figure(format!("datasets_found_disk_{}", how.replace(' ', "_")), found);
+        findings.figure(format!("datasets_found_disk_{disk}_{}", how.replace(' ', "_")), found);
     }
     let free = running.ledger().devices().filter(|(_, it)| it.phase == Phase::Free).count();
-    findings.check(free > 0, format_args!("the disk is not free"));
+    findings.check(free == usize::from(disks), format_args!("{free} of {disks} disks are free"));
 }

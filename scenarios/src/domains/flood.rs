@@ -7,8 +7,8 @@ use alloc::format;
 use core::time::Duration;
 
 use nile_abi::MacAddress;
-use nile_domain::{Command, Create, LimitChange, Limits, Name};
-use nile_platform::domains::{Bridge, Toll, rfloop};
+use nile_domain::{Command, Create, LimitChange, Limits, Name, Way};
+use nile_platform::domains::{Bridge, LedgerWords, rfloop};
 use nile_platform::interface::Traffic;
 use nile_platform::{Attack, Interface, Machine, Manager};
 
@@ -59,8 +59,8 @@ impl Interface for Nowhere {
 pub fn bridge<M: Machine>(running: &Running<M>, places: &[u8]) -> Option<impl Interface + use<M>> {
     let core = running.core.clone();
     let domains = core.machine().manager()?.domains()?;
-    let ledger = domains.ledger();
-    let port = |slot: &u8| Some((domains.seat(*slot)?.frames(), Toll::of(&ledger, *slot)?));
+    let ledger = LedgerWords(domains.ledger());
+    let port = |slot: &u8| Some((domains.seat(*slot)?.frames(), ledger.toll(Way::Network, *slot)?));
     let ports: alloc::vec::Vec<_> = places.iter().map_while(port).collect();
     let clock = running.core.clone();
     Some(Bridge::new(Box::new(Nowhere), ports.into_iter(), 0, |_| (), move || clock.now()))
@@ -85,8 +85,8 @@ pub async fn flood<M: Machine>(
     let bridge = bridge(running, &[1, 2])?;
     let rate = Some(if is_limited { RATE } else { 0 });
     let change = LimitChange { rate, burst: Some(BURST), weight: None };
-    running.engine.supervisor.limit(name, change).ok()?;
-    let before = running.ledger().carried(1);
+    running.engine.supervisor.limit(name, Way::Network, change).ok()?;
+    let before = running.ledger().carried(Way::Network, 1);
     running.answer = None;
     let mut cell = [0; 9];
     cell[0] = Attack::FloodFrames as u8;
@@ -98,9 +98,9 @@ pub async fn flood<M: Machine>(
     };
     running.until(LONG, moves).await;
     let micros = running.core.now().since(begun).as_micros() as u64;
-    let carried = running.ledger().carried(1);
+    let carried = running.ledger().carried(Way::Network, 1);
     let none = LimitChange { rate: Some(0), ..LimitChange::default() };
-    running.engine.supervisor.limit(name, none).ok()?;
+    running.engine.supervisor.limit(name, Way::Network, none).ok()?;
     Some(Flooded {
         moved: carried.bytes - before.bytes,
         allowed: BURST + RATE * micros / 1_000_000,

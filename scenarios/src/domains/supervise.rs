@@ -8,9 +8,10 @@ use core::time::Duration;
 use nile_abi::Status;
 use nile_domain::{Command, Ledger};
 use nile_kernel::Core;
+use nile_platform::domains::LedgerWords;
 use nile_platform::{Domains, Entry, Grant, Machine, Manager, Seat, Wanted};
 use nile_ring::Region;
-use nile_services::domains::supervise::{LedgerWords, Pace, Running as Engine};
+use nile_services::domains::supervise::{Pace, Running as Engine};
 use nile_sync::yield_now;
 
 use super::guest::Say;

@@ -32,7 +32,7 @@ use hand::SimHand;
 /// A machine whose supervisor keeps a core and 64 MiB.
 fn machine(seed: u64, cores: u16, units: u64) -> MachineOptions {
     let supervisor = Options { limit: Duration::from_secs(60), ..options(seed, 1) };
-    MachineOptions { supervisor, cores, memory: units * UNIT, zeroes: false }
+    MachineOptions { supervisor, cores, memory: units * UNIT, parts: (0, 0), zeroes: false }
 }
 
 fn run(options: &MachineOptions, command: &str) -> Result<Finished, Stuck> {
@@ -375,7 +375,8 @@ fn step(seed: u64, units: u64, steps: &Steps) -> (Option<Result<(), String>>, Re
         packages: nile_sim::PACKAGES.into(),
         ..options(seed, 2)
     };
-    let options = MachineOptions { supervisor, cores: 6, memory: units * UNIT, zeroes: true };
+    let memory = units * UNIT;
+    let options = MachineOptions { supervisor, cores: 6, memory, parts: (0, 0), zeroes: true };
     let image = Stepping { steps, said: Rc::default() };
     let ended = simulate_machine(&options, &image);
     (image.said.take(), ended.map(drop))

@@ -48,9 +48,10 @@ fn simulated(options: &Boot) -> Result<Ran, Failure> {
     let program = options.program.as_str();
     let ended = match config.supervisor {
         None => simulate(&run, |machine| nile_sim::scenario(machine, &config, program)),
-        Some(_) => {
+        Some(kept) => {
             let (cores, memory) = (whole.0 - cores, whole.1 - memory);
-            let machine = MachineOptions { supervisor: run, cores, memory, zeroes: false };
+            let parts = kept.parts.map_or((0, 0), |parts| (parts.count, parts.bytes));
+            let machine = MachineOptions { supervisor: run, cores, memory, parts, zeroes: false };
             simulate_machine(&machine, &nile_sim::Nodes { config: &config, command: program })
         }
     };

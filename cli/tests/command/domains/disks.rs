@@ -197,3 +197,56 @@ fn a_domain_of_a_pc_sorts_on_a_disk_of_its_own() {
     let free = place.json(&["domain", "list"])["free"]["disks"].clone();
     assert_eq!(free[0]["bytes"], json!(32 << 20));
 }
+
+/// The guide's parts of a disk, word by word.
+#[test]
+fn domains_of_a_pc_share_a_disk_as_the_guide_says() {
+    let place = Place::new();
+    let text = fs::read_to_string(root().join("docs/domains.md")).unwrap();
+    let mut said = Vec::new();
+    for line in commands(&text, "Parts of a disk") {
+        // The launcher provides QEMU and the kernel.
+        let is_first = said.is_empty();
+        let mut command = if is_first { launcher() } else { place.nile() };
+        place.in_here(&mut command);
+        command.env("NILE_PACKAGES", packages());
+        command.args(line.strip_prefix("./nile ").unwrap().split(' '));
+        if line.contains("account") {
+            check_accounts(&place);
+        }
+        said.push((line.to_string(), run(&mut command, &[]).expect(0)));
+    }
+    let of = |part: &str| &said.iter().find(|(line, _)| line.contains(part)).unwrap().1;
+    let shown = &of("show web").out;
+    assert!(shown.contains("disk part 1 of the supervisor's, 64 MiB\n"), "{shown}");
+    assert!(shown.contains("isolated: yes"), "{shown}");
+    assert!(shown.contains("its disk moves 16 MiB a second, 1 MiB at once, weight 1\n"), "{shown}");
+    assert!(of("restart batch").err.contains("gone with batch: terasort."), "nobody else has it");
+    assert_eq!(place.left(), [""; 0], "nothing is left");
+}
+
+/// What two domains have had a disk do, of which one has sorted more.
+fn check_accounts(place: &Place) {
+    let accounts = place.json(&["domain", "account"])["domains"].clone();
+    let [web, batch] = [&accounts[0]["disk"], &accounts[1]["disk"]];
+    let number = |value: &Value| value.as_u64().unwrap();
+    // A sort writes and reads its input, what is between, and its output.
+    assert!(number(&batch["bytes"]) > 4 << 20, "{accounts}");
+    assert!(number(&web["requests"]) > 0 && number(&web["bytes"]) > 1 << 20, "{accounts}");
+    assert!(number(&web["bytes"]) < number(&batch["bytes"]), "{accounts}");
+    for disk in [web, batch] {
+        assert_eq!(disk["refused"], 0, "{accounts}");
+        assert!(disk["disk_seconds"].as_f64().unwrap() > 0.0, "{accounts}");
+    }
+    // The rest of what there is to refuse and to see.
+    refused(
+        place.run(&["domain", "limit", "web", "--disk", "--burst", "4K"]),
+        "a burst is 65536 to 1073741824, and not 4096",
+    );
+    let create = ["domain", "create", "log", "--cores", "1", "--memory", "32M", "--disk", "64M"];
+    refused(place.run(&create), "device 0 is web's");
+    place.run(&["disk", "check", "batch"]).expect(0);
+    place.run(&["domain", "restart", "web", "--force"]).expect(0);
+    let web = place.json(&["domain", "show", "web"]);
+    assert_eq!(web["disk_limit"]["rate"], 16 << 20, "it has its limit again: {web}");
+}

@@ -71,33 +71,45 @@ fn a_limit_outlives_the_supervisor_and_not_the_domain() {
     let mut machine = Machine::new();
     let web = name("web");
     let change = LimitChange { rate: Some(1000), burst: None, weight: Some(3) };
-    let unknown = machine.it.limit(web, change);
+    let unknown = machine.it.limit(web, Way::Network, change);
     assert!(matches!(unknown, Err(Refused::Unknown { .. })), "{unknown:?}");
     machine.command(Command::Create(create("web", 2, 4)), &[]).unwrap();
-    assert_eq!(machine.it.ledger().limit(1), Limit::default());
-    let limit = machine.it.limit(web, change).unwrap();
+    assert_eq!(machine.it.ledger().limit(Way::Network, 1), Limit::default());
+    let limit = machine.it.limit(web, Way::Network, change).unwrap();
     assert_eq!((limit.rate.map(|it| it.get()), limit.burst, limit.weight), (Some(1000), 65536, 3));
     // Whoever moves frames adds to what stands behind it.
-    let carried = Carried { frames: 2, bytes: 300, dropped: 1, time: Duration::from_micros(7) };
+    let carried = Carried { passed: 2, bytes: 300, dropped: 1, time: Duration::from_micros(7) };
     let mut words = machine.it.into_ledger().into_words();
-    for (word, more) in words[Sizes::toll(1) + Limit::WORDS..].iter_mut().zip(carried.to_words()) {
+    let counters = &mut words[Sizes::toll(Way::Network, 1) + Limit::WORDS..];
+    for (word, more) in counters.iter_mut().zip(carried.to_words()) {
         *word += more;
     }
     let ledger = Ledger::open(words).unwrap();
     machine.it = Supervisor::recover(ledger, DEADLINES, 9, machine.now);
     let ledger = machine.it.ledger();
-    assert_eq!((ledger.limit(1), ledger.carried(1)), (limit, carried));
-    assert_eq!((ledger.limit(2), ledger.carried(2)), Default::default());
+    assert_eq!((ledger.limit(Way::Network, 1), ledger.carried(Way::Network, 1)), (limit, carried));
+    assert_eq!(
+        (ledger.limit(Way::Network, 2), ledger.carried(Way::Network, 2)),
+        Default::default()
+    );
+    assert_eq!((ledger.limit(Way::Disk, 1), ledger.carried(Way::Disk, 1)), Default::default());
 
     let too_small = LimitChange { burst: Some(100), ..LimitChange::default() };
-    let refused = machine.it.limit(web, too_small).unwrap_err().to_string();
+    let refused = machine.it.limit(web, Way::Network, too_small).unwrap_err().to_string();
     assert_eq!(refused, "a burst is 2048 to 1073741824, and not 100");
+    let refused = machine.it.limit(web, Way::Disk, LimitChange { burst: Some(4096), ..too_small });
+    assert_eq!(refused.unwrap_err().to_string(), "a burst is 65536 to 1073741824, and not 4096");
+    let of_disk = machine.it.limit(web, Way::Disk, change).unwrap();
+    assert_eq!(machine.it.ledger().limit(Way::Disk, 1), of_disk);
     let unlimited = LimitChange { rate: Some(0), ..LimitChange::default() };
-    let unlimited = machine.it.limit(web, unlimited).unwrap();
+    let unlimited = machine.it.limit(web, Way::Network, unlimited).unwrap();
     assert_eq!(unlimited, Limit { rate: None, ..limit });
 
     machine.command(Command::Destroy { name: web, force: true }, &[]).unwrap();
     machine.command(Command::Create(create("next", 1, 1)), &[]).unwrap();
     let ledger = machine.it.ledger();
-    assert_eq!((ledger.limit(1), ledger.carried(1)), Default::default());
+    assert_eq!(
+        (ledger.limit(Way::Network, 1), ledger.carried(Way::Network, 1)),
+        Default::default()
+    );
 }
