@@ -148,7 +148,9 @@ impl Engine {
     }
 
     /// The file of the package that is the dataset `name`.
-    pub(crate) async fn file_named(&self, name: &str) -> CallResult<Rc<[u8]>> {
+    pub(crate) async fn file_named(self: &Rc<Self>, name: &str) -> CallResult<Rc<[u8]>> {
+        // It may be on other nodes alone, and this core may have had no job yet.
+        let _expected = self.peers.expect(self).await;
         let missing = CallError::new(Status::NotFound, format!("no node has {name}"));
         let stores = self.stores.everywhere().await?;
         let found = first(stores, missing, async |store| store.client.look_up(name).await).await?;

@@ -28,6 +28,9 @@ const MASTERS: &str = "job";
 /// How long until a mailbox that was lost is opened again.
 const REOPEN: Duration = Duration::from_millis(50);
 
+/// How soon it is looked again whether a mailbox is open.
+const OPENS: Duration = Duration::from_millis(1);
+
 /// How long a message to another worker or to a master may take: they are said again anyway.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -41,6 +44,19 @@ pub struct Peers {
     /// Where the services of masters are, by node.
     masters: RefCell<SortedMap<NodeId, Place>>,
     is_listening: Cell<bool>,
+    /// Whether the mailbox is open, and how many wait for something without a job.
+    is_open: Cell<bool>,
+    expected: Cell<u32>,
+}
+
+/// Something that is expected from another node. Until this is dropped the mailbox stays open.
+pub struct Expected(Rc<Engine>);
+
+impl Drop for Expected {
+    fn drop(&mut self) {
+        let expected = &self.0.peers.expected;
+        expected.set(expected.get() - 1);
+    }
 }
 
 impl Peers {
@@ -51,6 +67,8 @@ impl Peers {
             known: RefCell::default(),
             masters: RefCell::default(),
             is_listening: Cell::new(false),
+            is_open: Cell::new(false),
+            expected: Cell::new(0),
         }
     }
 
@@ -167,8 +185,22 @@ impl Peers {
         }));
     }
 
-    /// Takes what comes to this core's mailbox, as long as there are jobs. Nothing comes to a node
-    /// that is alone.
+    /// Has other nodes send something here though there may be no job: waits until the mailbox is
+    /// open, but not for ever.
+    pub async fn expect(&self, engine: &Rc<Engine>) -> Expected {
+        self.expected.set(self.expected.get() + 1);
+        let expected = Expected(engine.clone());
+        self.listen(engine);
+        let host = self.stl.host();
+        let deadline = host.now() + PATIENCE;
+        while self.is_listening.get() && !self.is_open.get() && host.now() < deadline {
+            host.pause(OPENS).await;
+        }
+        expected
+    }
+
+    /// Takes what comes to this core's mailbox, as long as there are jobs or somebody expects it.
+    /// Nothing comes to a node that is alone.
     pub fn listen(&self, engine: &Rc<Engine>) {
         let is_alone = cluster::member(&self.stl).is_none();
         if is_alone || self.is_listening.replace(true) {
@@ -176,9 +208,10 @@ impl Peers {
         }
         let engine = engine.clone();
         self.stl.host().spawn(Box::pin(async move {
-            while engine.has_jobs() {
+            while engine.peers.is_needed(&engine) {
                 // What failed is tried again: the network core may have restarted.
                 let _ = receive(&engine).await;
+                engine.peers.is_open.set(false);
                 let parcels = core::mem::take(&mut engine.state.borrow_mut().parcels);
                 drop(parcels);
                 engine.changes.notify();
@@ -186,6 +219,10 @@ impl Peers {
             }
             engine.peers.is_listening.set(false);
         }));
+    }
+
+    fn is_needed(&self, engine: &Engine) -> bool {
+        engine.has_jobs() || self.expected.get() > 0
     }
 }
 
@@ -199,7 +236,8 @@ fn arguments(encode: impl FnOnce(&mut Writer)) -> CallResult<Vec<u8>> {
 async fn receive(engine: &Rc<Engine>) -> CallResult<()> {
     let port = Port::find(&engine.stl.with_patience(PATIENCE)).await?;
     let mailbox = port.open(engine.peers.mailbox(engine.core())).await?;
-    while engine.has_jobs() {
+    engine.peers.is_open.set(true);
+    while engine.peers.is_needed(engine) {
         match mailbox.next().await {
             Ok(received) => engine.received(received.label, received.buffer),
             Err(error) if error.status == Status::Timeout => {}

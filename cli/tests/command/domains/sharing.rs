@@ -137,6 +137,23 @@ fn hosted_domains_share_what_they_are_told_to() {
     assert!(place.run(&join).expect(1).err.contains("exited with 3"), "there is something");
 }
 
+/// A package's file is on three nodes, of which one is the supervisor's. The worker core of the
+/// next domain has had no job, for which it would listen to other nodes.
+#[test]
+fn a_package_starts_in_a_domain_that_has_no_copy_of_its_file() {
+    let place = Place::new();
+    let up = ["up", "--machine", "hosted", "--supervisor", "--cores", "7", "--memory", "256M"];
+    place.run(&up).expect(0);
+    for name in ["one", "two", "three"] {
+        let create = ["domain", "create", name, "--cores", "2", "--memory", "64M", "--disk"];
+        place.run(&[&create[..], &["64M"]].concat()).expect(0);
+    }
+    let file = packages().join("hello.elf");
+    let start = ["package", "start", file.to_str().unwrap(), "--on"];
+    let started = place.run(&[&start[..], &["three.c1"]].concat()).expect(0);
+    assert_eq!(started.out, "the package is started on n4.c1\n");
+}
+
 #[test]
 fn domains_of_a_pc_share_what_they_are_told_to_and_nothing_else() {
     let place = Place::new();
