@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use nile_abi::call::UserSlot;
 use nile_abi::{CoreId, Generation, ImageRefused, Instant, PhysAddr, Status, VirtAddr};
+use nile_domain::DomainId;
 use nile_platform::{
     AttachError, Board, CorePhase, Disk, Domains, Fault, Grant, Handoff, Interface, Line, Machine,
     Manager, Misbehave, Outcome, Seated, TimerSource, WakeMode,
@@ -196,6 +197,13 @@ impl Machine for SimMachine {
 
     fn manager(&self) -> Option<&SimManager> {
         self.manager.as_ref()
+    }
+}
+
+impl SimMachine {
+    /// Which domain of its machine the node is, if it is one.
+    pub fn domain(&self) -> Option<DomainId> {
+        self.state.borrow().domain.as_ref().map(|it| it.id)
     }
 }
 

@@ -7,12 +7,15 @@
 //! domain's end of domcon is the one that every domain has. What is looked at besides what ends
 //! every run ([`nile_platform_sim::supervised`]: I1 to I5): each command ends once and in time
 //! (I6); limits hold (I7); red has the same cores and memory from its beginning to its end, none of
-//! its cores begins twice, and it beats on, whoever supervises (I8).
+//! its cores begins twice, and it beats on, whoever supervises (I8). Domains have parts of the
+//! supervisor's disk, where each finds its own, and nobody else's.
 //!
 //! * `user`: what is commanded, and what is seen.
+//! * `stamps`: what domains do with their parts of a disk.
 //! * `dying`: the machine as a supervisor has it that dies.
 
 mod dying;
+mod stamps;
 mod user;
 
 use std::cell::RefCell;
@@ -24,7 +27,8 @@ use nile_kernel::{Config, Core};
 use nile_node::Programs;
 use nile_platform::{Loop, Machine, Manager, Misbehave, Outcome};
 use nile_platform_sim::{
-    Faults, Image, MachineOptions, Options, Plan, SimMachine, Text, simulate_machine,
+    DiskFaults, DiskOptions, Faults, Image, MachineOptions, Options, Plan, SimMachine, Text,
+    simulate_machine,
 };
 use nile_scenarios::Scenarios;
 use nile_services::domains::supervise::{Pace, Running};
@@ -38,6 +42,7 @@ pub use user::Counts;
 /// What a machine has to give.
 const CORES: u16 = 6;
 const UNITS: u64 = 24;
+const PARTS: u16 = 3;
 const UNIT: u64 = 2 << 20;
 
 /// For how long commands are given.
@@ -61,6 +66,8 @@ pub enum Misdeed {
     GivesTooMuch,
     /// With a core that is taken by force, one of red's is (I8).
     TakesRed,
+    /// Parts of the disk are not made zero.
+    LeavesParts,
 }
 
 /// What came of a run.
@@ -85,7 +92,11 @@ pub fn machines(seed: u64, misdeed: Misdeed) -> Tried {
         pool_bytes: 0,
         wake_mode: None,
         packages: PACKAGES.into(),
-        disks: Vec::new(),
+        disks: vec![DiskOptions {
+            bytes: u64::from(PARTS) * stamps::PART + (1 << 20),
+            contents: Default::default(),
+            faults: DiskFaults::default(),
+        }],
         files: Vec::new(),
         faults: Faults {
             signal_delay: Duration::from_micros(seed % 3 * 20),
@@ -97,7 +108,8 @@ pub fn machines(seed: u64, misdeed: Misdeed) -> Tried {
         limit: Duration::from_secs(90),
     };
     let memory = UNITS * UNIT;
-    let options = MachineOptions { supervisor, cores: CORES, memory, parts: (0, 0), zeroes: true };
+    let parts = (PARTS, stamps::PART);
+    let options = MachineOptions { supervisor, cores: CORES, memory, parts, zeroes: true };
     let ended = simulate_machine(&options, &image);
     let User { broken, counts, .. } = &*user.borrow();
     let (trace_hash, broken) = match ended {
@@ -134,6 +146,8 @@ impl Image for Machines {
             let is_new =
                 (own.id(), own.machine().generation()) == (CoreId::BOOT, Generation::FIRST);
             user.borrow_mut().counts.began += u64::from(is_new);
+            let (disks, of_disk) = (core.clone(), user.clone());
+            core.spawn(async move { stamps::stamp(&disks, &of_disk).await });
             core.spawn(async move {
                 match is_red {
                     true => beat(&own, &user).await,
@@ -226,6 +240,7 @@ mod tests {
             (Misdeed::TakesNothing, "I6"),
             (Misdeed::GivesTooMuch, "I7"),
             (Misdeed::TakesRed, "I8"),
+            (Misdeed::LeavesParts, "RFfuse"),
         ] {
             let mut broken = (1..=4).filter_map(|seed| machines(seed, misdeed).broken);
             assert!(broken.any(|it| it.contains(found)), "{misdeed:?}: no {found}");

@@ -94,8 +94,13 @@ impl Domains for Dying<'_> {
         self.machine.disks()
     }
 
+    fn confines(&self, disk: u16) -> bool {
+        self.machine.confines(disk)
+    }
+
     fn renew(&self, disk: u16) -> bool {
-        self.machine.renew(disk)
+        self.go_on();
+        self.misdeed == Misdeed::LeavesParts || self.machine.renew(disk)
     }
 
     fn ledger(&self) -> Region {

@@ -43,6 +43,8 @@ pub struct Counts {
     pub forced: u64,
     /// Red's beats.
     pub beats: u64,
+    /// What domains wrote into their parts of a disk.
+    pub stamped: u64,
 }
 
 /// What red has from its beginning on.
@@ -179,8 +181,11 @@ impl User {
 
     /// What is commanded next: first of all red, until it is there.
     fn command<W: Words>(&mut self, ledger: &Ledger<W>) -> Command {
+        // Perhaps one that somebody has: then it is refused.
+        let device = Some(self.draw(2 * u64::from(ledger.sizes().devices)) as u16);
+        let device = device.filter(|it| *it < ledger.sizes().devices);
         let create = |of, cores, units, limits| {
-            Command::Create(Create { name: name(of), cores, units, limits, device: None })
+            Command::Create(Create { name: name(of), cores, units, limits, device })
         };
         if self.red.is_none() && ledger.named(name(RED)).is_none() {
             let Limits { cores, units, .. } = OF_RED;

@@ -21,6 +21,7 @@ fn run(options: &Options) -> Report {
             Figure::count("supervisors", counts.supervisors),
             Figure::count("domains that began", counts.began),
             Figure::count("cores taken by force", counts.forced),
+            Figure::count("pieces that domains wrote into parts of a disk", counts.stamped),
             Figure::count("beats of the domain that nothing reaches", counts.beats),
         ];
         Outcome { trace_hash, broken, figures }
