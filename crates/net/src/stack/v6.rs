@@ -10,7 +10,7 @@ use nile_filter::Direction;
 use nile_filter::packet::{ICMPV6, TCP, UDP};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
-    ArpOperation, EthernetAddress, Icmpv6Packet, Icmpv6Repr, IpProtocol, Ipv6Packet,
+    ArpOperation, EthernetAddress, Icmpv6Message, Icmpv6Packet, Icmpv6Repr, IpProtocol, Ipv6Packet,
     NdiscNeighborFlags, NdiscRepr, RawHardwareAddress,
 };
 
@@ -42,6 +42,11 @@ type Fault = (u8, u8, u32);
 
 /// Nobody has the port.
 const NO_PORT: Fault = (1, 4, 0);
+
+/// Kinds and codes of errors that say that trying again is in vain (RFC 4443, 3.1 and 3.4): it is
+/// prohibited, nobody has the port, a rule for its sender or its way rejects it, nobody knows the
+/// protocol.
+const REFUSALS: [(u8, u8); 5] = [(1, 1), (1, 4), (1, 5), (1, 6), (4, 1)];
 
 /// An address that it was asked for whether somebody has it.
 #[derive(Clone, Copy, Debug)]
@@ -103,7 +108,7 @@ impl Stack<'_> {
         // Which of our addresses speaks to somebody follows from his.
         let is_spoken_to = self.own.to(from.into()) == to;
         match protocol {
-            ICMPV6 => self.answer_echo_v6(now, &came, body),
+            ICMPV6 => self.receive_icmp_v6(now, &came, body),
             TCP if is_spoken_to && at == IPV6_HEADER => {
                 self.tcp.receive(now, from.into(), came.bytes, at);
                 Some(())
@@ -128,6 +133,31 @@ impl Stack<'_> {
         let Own { link, wide, .. } = self.own;
         group == ALL
             || [link, wide].iter().any(|it| !it.is_unspecified() && group == solicited(*it))
+    }
+
+    /// Answers an echo request, and hears that a SYN of ours is refused.
+    fn receive_icmp_v6(&mut self, now: Instant, came: &Came<'_>, body: &[u8]) -> Option<()> {
+        let said = Icmpv6Packet::new_checked(body).ok()?;
+        match said.msg_type() {
+            Icmpv6Message::DstUnreachable | Icmpv6Message::ParamProblem => {
+                let is_whole = said.verify_checksum(&came.from, &came.to);
+                let fault = (said.msg_type().into(), said.msg_code());
+                is_whole.then(|| self.hear_refusal_v6(fault, body.get(ERROR_HEADER..)?))?
+            }
+            _ => self.answer_echo_v6(now, came, body),
+        }
+    }
+
+    /// Hears that nobody takes a packet, of which the beginning is quoted, or that it may not pass.
+    fn hear_refusal_v6(&mut self, fault: (u8, u8), quoted: &[u8]) -> Option<()> {
+        if !REFUSALS.contains(&fault) {
+            return None;
+        }
+        let (header, segment) = quoted.split_at_checked(IPV6_HEADER)?;
+        let ip = Ipv6Packet::new_unchecked(header);
+        // What we send has no header in between.
+        let is_ours = self.own.has(ip.src_addr()) && ip.next_header() == IpProtocol::Tcp;
+        is_ours.then(|| self.tcp.unreachable(ip.dst_addr().into(), segment))
     }
 
     fn answer_echo_v6(&mut self, now: Instant, came: &Came<'_>, body: &[u8]) -> Option<()> {

@@ -2,6 +2,7 @@
 //! say, echoes, and packets that make no sense. What it is asked and told is built by hand, or by
 //! smoltcp.
 
+use core::net::SocketAddr;
 use std::string::ToString;
 
 use smoltcp::phy::ChecksumCapabilities;
@@ -16,7 +17,7 @@ use super::*;
 use crate::own::{address_in, link_address, solicited};
 use crate::router::Advertised;
 use crate::segment::{IPV6_HEADER, packet_with};
-use crate::{Counts, Peer, kept};
+use crate::{Counts, Peer, Progress, kept};
 
 const ALL: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 const NONE: Ipv6Addr = Ipv6Addr::UNSPECIFIED;
@@ -217,6 +218,56 @@ fn headers_that_are_wrong_are_told_and_pieces_are_not() {
     assert_eq!(said(&mut stack, at(20)), [], "the filter says so");
     stack.receive(at(20), &solicit(THEIRS6, OURS6));
     assert_eq!(said(&mut stack, at(20)).len(), 1, "and of neighbours it is not asked");
+}
+
+/// An error about a packet: its kind and code.
+fn error(from: Ipv6Addr, (kind, code): (u8, u8), about: &[u8]) -> Vec<u8> {
+    let mut bytes = packet_with(from.into(), OURS6.into(), IpProtocol::Icmpv6, 8 + about.len(), 64);
+    let body = &mut bytes[IPV6_HEADER..];
+    body[..2].copy_from_slice(&[kind, code]);
+    body[8..].copy_from_slice(about);
+    Icmpv6Packet::new_unchecked(body).fill_checksum(&from, &OURS6);
+    frame(&bytes)
+}
+
+#[test]
+fn a_syn_that_icmp_refuses_is_not_repeated() {
+    let router = Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, 99);
+    let refusals = [(1, 1), (1, 4), (1, 5), (1, 6), (4, 1)];
+    let others = [(1, 0), (1, 3), (2, 0), (3, 0), (4, 0), (4, 2), (1, 7)];
+    for (fault, refuses) in
+        refusals.map(|it| (it, true)).into_iter().chain(others.map(|it| (it, false)))
+    {
+        let words = words();
+        let mut stack = settled(&words);
+        stack.receive(at(20), &solicit(THEIRS6, OURS6));
+        said(&mut stack, at(20));
+        let peer = stack.connect(at(20), SocketAddr::new(THEIRS6.into(), PORT)).unwrap();
+        stack.turn(at(20));
+        let frames: Vec<Vec<u8>> = core::iter::from_fn(|| stack.transmit()).collect();
+        let [syn] = &frames[..] else { panic!("{frames:?}") };
+        let syn = &syn[14..];
+        let is_refused = |stack: &mut Stack<'_>| match stack.progress(peer) {
+            Progress::Refused => true,
+            Progress::Waits => false,
+            _ => panic!("it is neither"),
+        };
+        // Errors about what was not sent, damaged ones, and halves say nothing.
+        let mut other = syn.to_vec();
+        other[IPV6_HEADER + 7] ^= 1;
+        stack.receive(at(20), &error(router, fault, &other));
+        let mut foreign = syn.to_vec();
+        foreign[8..24].copy_from_slice(&router.octets());
+        stack.receive(at(20), &error(router, fault, &foreign));
+        let mut damaged = error(router, fault, syn);
+        *damaged.last_mut().unwrap() ^= 1;
+        stack.receive(at(20), &damaged);
+        (0..IPV6_HEADER + 8)
+            .for_each(|bytes| stack.receive(at(20), &error(router, fault, &syn[..bytes])));
+        assert!(!is_refused(&mut stack), "{fault:?}");
+        stack.receive(at(20), &error(router, fault, &syn[..IPV6_HEADER + 8]));
+        assert_eq!(is_refused(&mut stack), refuses, "{fault:?}");
+    }
 }
 
 #[test]
