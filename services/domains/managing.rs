@@ -170,8 +170,11 @@ impl Domain {
         }
     }
 
-    /// Has hardware begin that was offered, unless it is in.
+    /// Has hardware begin that was offered, unless it is in, or was taken since.
     async fn start(&self, managing: &mut Managing, hardware: u16) {
+        if !managing.has(hardware) {
+            return;
+        }
         match self.on(hardware).is_some() || self.let_in(hardware).await {
             true => managing.started(hardware),
             false => managing.not_started(hardware),

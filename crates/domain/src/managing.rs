@@ -111,6 +111,12 @@ impl Managing {
         }
     }
 
+    /// Whether a core is the domain's, as far as it has heard: one that it was to start may have
+    /// been taken since.
+    pub fn has(&self, core: u16) -> bool {
+        self.cores.contains_key(&core)
+    }
+
     /// A core that was to start runs.
     pub fn started(&mut self, core: u16) {
         if let Some(state) = self.cores.get_mut(&core)

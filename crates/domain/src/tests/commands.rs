@@ -150,6 +150,18 @@ fn what_is_lent_comes_back_when_it_is_due_recalled_or_the_borrower_is_dead() {
 }
 
 #[test]
+fn a_core_that_was_taken_before_it_began_is_not_begun() {
+    let mut domain = Managing::new([1]);
+    domain.heard(Message::OfferCore(3));
+    assert_eq!((domain.take_act(), domain.has(3)), (Some(Act::Start(3)), true));
+    domain.heard(Message::CoreParked(3));
+    assert_eq!((domain.has(3), domain.has(1)), (false, true));
+    assert_eq!(domain.take_act(), Some(Act::Lost(3)));
+    domain.not_started(3);
+    assert_eq!(domain.take_act(), None, "nobody asks for it any more");
+}
+
+#[test]
 fn a_supervisor_that_begins_anew_goes_on() {
     let mut machine = made(&[("web", 4, 0)]);
     machine.it.command(at(0), &resize("web", 2, true)).unwrap();
