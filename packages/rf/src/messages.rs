@@ -8,7 +8,7 @@ use nile_rfcom::{CELLS, Post};
 use nile_ring::Message;
 use nile_user::{Runtime, log};
 
-use crate::{Act, MEMBERS, OTHER, wait};
+use crate::{Act, OTHER, wait};
 
 /// Kinds of messages: a text; a member that takes numbers, and one that takes nothing; a number.
 pub const TEXT: u8 = 0;
@@ -28,8 +28,9 @@ impl Member<'_, '_> {
     pub fn act(&mut self, act: Act) -> Option<u64> {
         let done = match act {
             Act::Say(message) => {
+                // It has room for whoever comes, so nobody knows who is there.
                 let missed = self.post.broadcast(&message).len();
-                let _ = log!(self.system, "said to {} members", MEMBERS - 1 - missed);
+                let _ = log!(self.system, "said to all others, of whom {missed} had no room");
                 Ok(())
             }
             Act::Hear { messages, text } => self.hear(messages, text),
