@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 
-use nile_abi::{CoreId, Instant, PhysAddr, Status};
+use nile_abi::{CoreId, Instant, PhysAddr};
 use nile_domain::{
     Action, Command, Deadlines, DomainId, Extent, Happened, Ledger, Lifecycle, Message, Name,
     Party, Phase, Refused, RequestId, Sizes, Supervisor, Thing, UNIT,
@@ -412,8 +412,15 @@ impl Running {
     /// Lets a core in that a domain asks for and has been offered, once it is parked.
     fn admit(&self, domains: &dyn Domains, slot: u8, seat: &Seat) {
         let Some(entry) = seat.asked_in() else { return };
-        if !self.may_enter(slot, &entry) || domains.admit(&entry) != Err(Status::Busy) {
-            seat.answer();
+        let may_enter = self.may_enter(slot, &entry);
+        if may_enter && !domains.is_parked(entry.hardware) {
+            return;
+        }
+        // Before the core begins: the domain asks for its next one as soon as it runs.
+        seat.answer();
+        if may_enter {
+            // Whatever is refused now, the domain finds that the core does not begin.
+            let _ = domains.admit(&entry);
         }
     }
 
