@@ -26,7 +26,7 @@ use nile_domain::{Command, Create, Holding, LimitChange, Limits, Name, Resize, U
 use serde_json::json;
 
 use crate::cluster::args::{Logs, Place, Said};
-use crate::cluster::folder::{Disk, Folder};
+use crate::cluster::folder::{Disk, Folder, Record};
 use crate::cluster::{fault, logs, node, process};
 use crate::failure::Failure;
 use crate::size::Bytes;
@@ -78,15 +78,23 @@ pub fn run(options: &Domain) -> Result<(), Failure> {
             limit(*name, way, LimitChange { rate, burst, weight: *weight }, options)
         }
         DomainAction::Lend { from, to, cores, span, options } => {
+            let (folder, record) = supervised(options)?;
             let millis = span.as_millis() as u32;
-            let command = Command::Lend { from: *from, to: *to, cores: *cores, millis };
-            begin(options)?.carry_out(&command)?;
+            let lend = Command::Lend { from: *from, to: *to, cores: *cores, millis };
+            match pc::is_one(&record) {
+                true => pc::lend(&folder, [*from, *to], *cores, *span)?,
+                false => Carrier::begin(folder)?.carry_out(&lend)?,
+            }
             let document = json!({ "lender": from.as_str(), "borrower": to.as_str(),
                 "cores": cores, "seconds": span.as_secs() });
             said(options, &document, &format!("lent: {cores} of {from} to {to}"))
         }
         DomainAction::Recall { name, options } => {
-            begin(options)?.carry_out(&Command::Recall { from: *name })?;
+            let (folder, record) = supervised(options)?;
+            match pc::is_one(&record) {
+                true => pc::recall(&folder, *name)?,
+                false => Carrier::begin(folder)?.carry_out(&Command::Recall { from: *name })?,
+            }
             let what = format!("recalled: what {name} had from others");
             said(options, &json!({ "recalled": name.as_str() }), &what)
         }
@@ -104,14 +112,13 @@ pub fn run(options: &Domain) -> Result<(), Failure> {
             said(options, &document, &format!("no longer shared: {name}, by {whom}"))
         }
         DomainAction::Destroy { name, force, options } => {
-            let (folder, record) = carry::folder_with_supervisor(&options.which)?;
+            let (folder, record) = supervised(options)?;
             disks::let_go(&folder, &record, &options.which, *name, *force)?;
-            if pc::is_one(&record) {
-                pc::destroy(&folder, *name, *force)?;
-                let document = json!({ "destroyed": name.as_str() });
-                return said(options, &document, &format!("destroyed: {name}"));
+            let destroy = Command::Destroy { name: *name, force: *force };
+            match pc::is_one(&record) {
+                true => pc::destroy(&folder, *name, *force)?,
+                false => Carrier::begin(folder)?.carry_out(&destroy)?,
             }
-            begin(options)?.carry_out(&Command::Destroy { name: *name, force: *force })?;
             said(options, &json!({ "destroyed": name.as_str() }), &format!("destroyed: {name}"))
         }
         DomainAction::Restart { name, force, options } => restart(*name, *force, options),
@@ -131,16 +138,10 @@ pub fn is_hosted(options: &Options) -> bool {
     !carry::folder_with_supervisor(&options.which).is_ok_and(|(_, record)| pc::is_one(&record))
 }
 
-/// The supervisor of the machine that is meant.
-fn begin(options: &Options) -> Result<Carrier, Failure> {
-    let (folder, record) = carry::folder_with_supervisor(&options.which)?;
-    if pc::is_one(&record) {
-        return Err(Failure::request(
-            "domains of a PC do not lend cores to each other; use `domain resize`",
-        ));
-    }
+/// The cluster whose supervisor is meant, of which something is about to change.
+fn supervised(options: &Options) -> Result<(Folder, Record), Failure> {
     Failure::at_signals()?;
-    Carrier::begin(folder)
+    carry::folder_with_supervisor(&options.which)
 }
 
 fn said(options: &Options, document: &serde_json::Value, line: &str) -> Result<(), Failure> {
@@ -276,13 +277,12 @@ fn resize(
     if cores.is_none() && memory.is_none() {
         return Err(Failure::request("nothing is to change; say --cores or --memory"));
     }
-    let (folder, record) = carry::folder_with_supervisor(&options.which)?;
+    let (folder, record) = supervised(options)?;
     if pc::is_one(&record) {
-        Failure::at_signals()?;
         pc::resize(&folder, name, cores, memory, force)?;
         return pc::tell(&folder, name, options.json);
     }
-    let mut carrier = begin(options)?;
+    let mut carrier = Carrier::begin(folder)?;
     change(&mut carrier, name, cores, memory, force)?;
     tell(&carrier, name, options)
 }

@@ -1,5 +1,5 @@
 //! What a user does to a machine that is shared out, in the same steps on every machine: in the
-//! simulator and with hosted domains. How a machine is told is its [`Hand`].
+//! simulator, with hosted domains and with those of a PC. How a machine is told is its [`Hand`].
 //!
 //! | scenario                    | what must hold                                                 |
 //! | --------------------------- | -------------------------------------------------------------- |
@@ -12,6 +12,7 @@
 //! | `domain-supervisor-restart` | domains do not notice, and commands go on                      |
 //! | `domain-loop`               | domains find each other                                        |
 //! | `domain-preempt`            | who goes before takes cores, and leaves the others their least |
+//! | `domain-lend`               | what is lent comes back: due, recalled, or when either ends    |
 //! | `domain-isolation`          | what becomes of one domain, another one does not notice        |
 //! | `domain-rfmap`              | packages of two domains work over memory that both have        |
 //! | `domain-rfcom`              | packets go there and back over it                              |
@@ -20,6 +21,7 @@
 //! Each begins on a machine of which nobody has anything, and leaves it so.
 
 mod hand;
+mod lending;
 mod life;
 mod sharing;
 mod sizes;
@@ -30,7 +32,7 @@ use alloc::string::String;
 pub use hand::{Domain, Hand, Package, Resize, Seen, Wanted};
 
 /// The scenarios, by name.
-pub const SCENARIOS: [&str; 13] = [
+pub const SCENARIOS: [&str; 14] = [
     "domain-create",
     "domain-many",
     "domain-resize-cores",
@@ -40,6 +42,7 @@ pub const SCENARIOS: [&str; 13] = [
     "domain-supervisor-restart",
     "domain-loop",
     "domain-preempt",
+    "domain-lend",
     "domain-isolation",
     "domain-rfmap",
     "domain-rfcom",
@@ -63,6 +66,7 @@ pub async fn carry_out<H: Hand>(scenario: &str, hand: &mut H) -> Result<(), Stri
         "domain-supervisor-restart" => life::supervisor_restart(hand).await,
         "domain-loop" => life::meet(hand).await,
         "domain-preempt" => sizes::preempt(hand).await,
+        "domain-lend" => lending::lend(hand).await,
         "domain-isolation" => life::isolation(hand).await,
         "domain-rfmap" => sharing::map(hand).await,
         "domain-rfcom" => sharing::packets(hand).await,

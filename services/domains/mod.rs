@@ -21,8 +21,8 @@ use nile_domain::{
     Resize, Share, Way,
 };
 use nile_interfaces::domains::{
-    DomainChange, DomainEntry, DomainWanted, DomainsKernel, DomainsOfMachine, SharedEntry,
-    TollEntry,
+    DomainChange, DomainEntry, DomainWanted, DomainsKernel, DomainsOfMachine, LentEntry,
+    SharedEntry, TollEntry,
 };
 use nile_stl::node::domains::LedgerWords;
 use nile_stl::{CallError, CallResult, Start, Stl, service};
@@ -146,6 +146,7 @@ impl DomainsKernel for DomainService {
                 free_units: ledger.units_with(|it| it.phase == Phase::Free),
                 free_disks: disks(ledger, |it| it.phase == Phase::Free),
                 shared: ledger.shares().map(shared).collect(),
+                lent: ledger.cores().filter_map(lent).collect(),
             })
         })
     }
@@ -226,6 +227,15 @@ impl DomainsKernel for DomainService {
         Ok(())
     }
 
+    async fn lend(&self, from: String, to: String, cores: u16, millis: u32) -> CallResult<()> {
+        let (from, to) = (name_of(&from)?, name_of(&to)?);
+        self.carry_out(&Command::Lend { from, to, cores, millis }).await
+    }
+
+    async fn recall(&self, name: String) -> CallResult<()> {
+        self.carry_out(&Command::Recall { from: name_of(&name)? }).await
+    }
+
     async fn destroy(&self, name: String, force: bool) -> CallResult<()> {
         let name = name_of(&name)?;
         self.carry_out(&Command::Destroy { name, force }).await
@@ -264,6 +274,10 @@ fn shared(share: Share) -> SharedEntry {
         units: share.extent.count,
         places: share.users().collect(),
     }
+}
+
+fn lent((core, holding): (u16, Holding)) -> Option<LentEntry> {
+    holding.loan().map(|(lender, borrower)| LentEntry { core, lender, borrower })
 }
 
 fn refused(why: Refused) -> CallError {

@@ -203,7 +203,8 @@ impl Running {
             return Pace::AtOnce;
         }
         let is_busy = !self.waiting.is_empty() || !self.renewed.is_empty();
-        if is_busy || self.supervisor.due().is_some() {
+        // What is lent may be due later than in a while: it is looked for as what domains say.
+        if is_busy || self.supervisor.is_at_work() {
             return Pace::Soon;
         }
         match self.supervisor.ledger().domains().next() {

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use nile_abi::{NodeId, Status};
 use nile_domain::{Account, Carried, Create, LimitChange, Limits, Name, UNIT, Way};
 use nile_interfaces::domains::{
-    DomainChange, DomainEntry, DomainWanted, DomainsClient, DomainsOfMachine, SharedEntry,
-    TollEntry,
+    DomainChange, DomainEntry, DomainWanted, DomainsClient, DomainsOfMachine, LentEntry,
+    SharedEntry, TollEntry,
 };
 use nile_stl::{CallError, CallResult, Client};
 
@@ -183,8 +183,9 @@ pub fn resize(
     let (_claim, mut record) = claim(folder)?;
     let machine = ask(folder, &record, async |domains| domains.list().await)?;
     let entry = machine.domains.iter().find(|it| it.name == name.as_str());
+    let own = |it: &DomainEntry| it.cores.len() - lent(&machine, |loan| loan.borrower == it.place);
     let change = DomainChange {
-        cores: cores.map(|it| it.of(entry.map_or(0, |it| it.cores.len()))),
+        cores: cores.map(|it| it.of(entry.map_or(0, own))),
         units: memory.map(|it| it.of(entry.map_or(0, |it| it.units))),
         force,
         ..DomainChange::default()
@@ -251,6 +252,31 @@ fn note(folder: &Folder, record: &mut Record) -> Result<(), Failure> {
         }
     }
     folder.set_record(record)
+}
+
+/// How many cores are lent so.
+fn lent(machine: &DomainsOfMachine, is_so: impl Fn(&LentEntry) -> bool) -> usize {
+    machine.lent.iter().filter(|it| is_so(it)).count()
+}
+
+/// Has one domain lend another cores for so long.
+pub fn lend(
+    folder: &Folder,
+    [from, to]: [Name; 2],
+    cores: u16,
+    span: Duration,
+) -> Result<(), Failure> {
+    let (_claim, mut record) = claim(folder)?;
+    let ([from, to], millis) = ([from, to].map(|it| it.to_string()), span.as_millis() as u32);
+    ask(folder, &record, async |domains| domains.lend(from, to, cores, millis).await)?;
+    note(folder, &mut record)
+}
+
+/// Gives back what a domain has from others.
+pub fn recall(folder: &Folder, name: Name) -> Result<(), Failure> {
+    let (_claim, mut record) = claim(folder)?;
+    ask(folder, &record, async |domains| domains.recall(name.to_string()).await)?;
+    note(folder, &mut record)
 }
 
 /// Ends a domain. Of one that has ended by itself, nothing is left then either.
@@ -328,7 +354,12 @@ pub fn wanted(folder: &Folder, name: Name) -> Result<Again, Failure> {
     };
     let changes = entry.map(|it| Way::ALL.map(|way| change(toll(it, way))));
     let limits = own.limits(priority);
-    let (cores, units) = (own.cores.len() as u16, (own.memory / UNIT) as u32);
+    // What it has lent comes back when it ends, and what it has from others they have then.
+    let cores = entry.map_or(own.cores.len(), |it| {
+        it.cores.len() + lent(&machine, |loan| loan.lender == it.place)
+            - lent(&machine, |loan| loan.borrower == it.place)
+    });
+    let (cores, units) = (cores as u16, (own.memory / UNIT) as u32);
     let create = Create { name, cores, units, limits, device: None };
     Ok(Again {
         create,
@@ -369,7 +400,7 @@ pub fn list(folder: &Folder, record: &Record, as_json: bool) -> Result<(), Failu
 fn all_seen(folder: &Folder, record: &Record, machine: &DomainsOfMachine) -> Vec<Seen> {
     let log = folder.log_path(&SUPERVISOR.to_string()).display().to_string();
     let files = node::disks_for_domains(folder, record);
-    let of = |entry: &DomainEntry| Seen::told(entry, &files, &log);
+    let of = |entry: &DomainEntry| Seen::told(entry, machine, &files, &log);
     let mut all: Vec<Seen> = machine.domains.iter().map(of).collect();
     let is_known = |name: &str| machine.domains.iter().any(|it| it.name == name);
     let domains = record.nodes.iter().filter_map(|node| Some((node, node.domain.as_ref()?)));

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use nile_domain::{Domain, Ledger, Lifecycle, Limit, Limits, Party, Phase, UNIT, Way, Words};
-use nile_interfaces::domains::{DomainEntry, TollEntry};
+use nile_domain::{Domain, Ledger, Lifecycle, Limit, Limits, Phase, UNIT, Way, Words};
+use nile_interfaces::domains::{DomainEntry, DomainsOfMachine, TollEntry};
 use serde_json::{Value, json};
 
 use super::carry::{last_line, node_of_place, part};
@@ -32,12 +32,11 @@ pub struct Seen {
     isolated: Option<bool>,
     kept_off: u64,
     limits: Limits,
-    /// What it may send, if anybody limits that.
     /// What it may have done by each way; not known of a hosted one.
     may: Option<[Limit; Way::ALL.len()]>,
-    /// Its cores that others have, and those of its cores that are others', with whose they are.
-    lent: Vec<(u16, String)>,
-    borrowed: Vec<(u16, String)>,
+    /// Its cores that others have, and those that it has from others.
+    lent: Cores,
+    borrowed: Cores,
     log: String,
     /// The last line of its log, if it is gone.
     last: Option<String>,
@@ -52,15 +51,9 @@ impl Seen {
         domain: &Domain,
     ) -> Seen {
         let Domain { id, name, limits, .. } = *domain;
-        let named = |party| match party {
-            Party::Domain(slot) => ledger.in_slot(slot).map(|it| it.name.to_string()),
-            _ => None,
-        };
-        let own = Party::Domain(id.slot);
-        let lent = ledger.cores().filter(|(_, it)| it.lender == own && it.owner != own);
-        let lent = lent.filter_map(|(core, it)| Some((core, named(it.owner)?))).collect();
-        let borrowed = ledger.cores().filter(|(_, it)| it.owner == own && it.lender != own);
-        let borrowed = borrowed.filter_map(|(core, it)| Some((core, named(it.lender)?))).collect();
+        let named = |slot| ledger.in_slot(slot).map(|it| it.name.to_string());
+        let loans = ledger.cores().filter_map(|(core, it)| Some((core, it.loan()?)));
+        let (lent, borrowed) = parted(id.slot, loans, named);
         let part = part(id);
         let node = record.nodes.iter().find(|node| node.name() == part);
         let runs = node.is_some_and(|it| node::listens(folder, it.node()));
@@ -86,7 +79,18 @@ impl Seen {
     }
 
     /// A domain of a PC, as its supervisor tells it, whose machine has these `disks` for domains.
-    pub fn told(entry: &DomainEntry, disks: &[(String, u64)], log: &str) -> Seen {
+    pub fn told(
+        entry: &DomainEntry,
+        machine: &DomainsOfMachine,
+        disks: &[(String, u64)],
+        log: &str,
+    ) -> Seen {
+        let named = |place| {
+            let domain = machine.domains.iter().find(|it| it.place == place);
+            domain.map(|it| it.name.clone())
+        };
+        let loans = machine.lent.iter().map(|it| (it.core, (it.lender, it.borrower)));
+        let (lent, borrowed) = parted(entry.place, loans, named);
         let own = entry.disks.iter().filter_map(|disk| disks.get(usize::from(*disk)));
         let last = &entry.last_words;
         Seen {
@@ -106,8 +110,8 @@ impl Seen {
                 priority: entry.priority,
             },
             may: Some(Way::ALL.map(|way| limit(pc::toll(entry, way)))),
-            lent: Vec::new(),
-            borrowed: Vec::new(),
+            lent,
+            borrowed,
             log: log.into(),
             last: (!last.is_empty()).then(|| last.clone()),
         }
@@ -295,6 +299,28 @@ pub fn print_all(
     let (memory, disks) = (memory.to_string(), summed(disks));
     rows.push(vec!["free".into(), none(), none(), none(), cores, memory, disks]);
     crate::print(&table::columns("", &rows))
+}
+
+/// Cores, each with the name of the domain that has it, or whose it is.
+type Cores = Vec<(u16, String)>;
+
+/// Of all loans, each with the places of lender and borrower: those of the domain in a place, and
+/// those to it.
+fn parted(
+    slot: u8,
+    loans: impl Iterator<Item = (u16, (u8, u8))>,
+    named: impl Fn(u8) -> Option<String>,
+) -> (Cores, Cores) {
+    let (mut lent, mut borrowed) = (Cores::new(), Cores::new());
+    for (core, (lender, borrower)) in loans {
+        let (list, other) = match slot {
+            _ if slot == lender => (&mut lent, borrower),
+            _ if slot == borrower => (&mut borrowed, lender),
+            _ => continue,
+        };
+        list.extend(named(other).map(|name| (core, name)));
+    }
+    (lent, borrowed)
 }
 
 /// Cores and whose they are, or who has them.

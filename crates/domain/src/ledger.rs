@@ -292,6 +292,16 @@ impl Holding {
         self.is_of(slot) && self.is_had() && self.lender == Party::Pool
     }
 
+    /// Who has lent it, and to whom: their places.
+    pub fn loan(&self) -> Option<(u8, u8)> {
+        match (self.lender, self.owner) {
+            (Party::Domain(lender), Party::Domain(owner)) if lender != owner => {
+                Some((lender, owner))
+            }
+            _ => None,
+        }
+    }
+
     /// Whether it counts towards what a domain may have at most: it has it, gets it, or has lent
     /// it.
     pub fn counts(&self, slot: u8) -> bool {

@@ -244,6 +244,11 @@ impl<W: Words> Supervisor<W> {
         works.chain(self.timers.values().copied()).chain(lent).min()
     }
 
+    /// Whether something is under way: else nothing can become late but what is lent.
+    pub fn is_at_work(&self) -> bool {
+        !self.works.is_empty() || !self.timers.is_empty()
+    }
+
     /// Time passes: who is late is taken by force, or what it was for is undone.
     pub fn tick(&mut self, now: Instant) {
         let is_due = |at: &Instant| *at <= now;

@@ -124,6 +124,19 @@ pub struct DomainsOfMachine {
     pub free_disks: Vec<u16>,
     /// Memory that domains share.
     pub shared: Vec<SharedEntry>,
+    /// Cores that domains have from others.
+    pub lent: Vec<LentEntry>,
+}
+
+/// A core that a domain has from another one.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LentEntry {
+    /// Which of the machine's.
+    pub core: u16,
+    /// The place of whose it is.
+    pub lender: u8,
+    /// That of who has it.
+    pub borrower: u8,
 }
 
 /// Memory that domains share.
@@ -177,6 +190,15 @@ pub trait Domains {
     /// its region. What nobody has is zeroed, and free.
     #[stl_k(allow(operator, peer))]
     fn unshare(&self, name: String, domains: Vec<String>) -> CallResult<()>;
+
+    /// Has a domain that runs have cores of another one for so many milliseconds, and waits until
+    /// it has them. They come back when that is over, at `recall`, and with the end of either.
+    #[stl_k(allow(operator, peer))]
+    async fn lend(&self, from: String, to: String, cores: u16, millis: u32) -> CallResult<()>;
+
+    /// Gives back what a domain has from others, and waits until they have it.
+    #[stl_k(allow(operator, peer))]
+    async fn recall(&self, name: String) -> CallResult<()>;
 
     /// Ends a domain and waits until nothing of it is left. It is asked to end, and taken by force
     /// if it does not; with `force` it is not asked.

@@ -107,7 +107,7 @@ pub struct Package {
 pub trait Hand {
     /// How long after a command began its user gives up who gives up: while a domain is put
     /// together, while it starts, and later.
-    const MOMENTS: &'static [Duration];
+    fn moments(&self) -> &'static [Duration];
 
     /// Makes a domain, and waits until it runs.
     async fn create(&mut self, wanted: &Wanted<'_>) -> Result<(), String>;
@@ -120,6 +120,12 @@ pub trait Hand {
 
     /// Begins to, and waits no longer than so.
     async fn begin_to_resize(&mut self, name: &str, to: Resize, after: Duration);
+
+    /// Has a domain have cores of another one for so long.
+    async fn lend(&mut self, loan: (&str, &str), cores: u16, span: Duration) -> Result<(), String>;
+
+    /// Gives back what a domain has from others.
+    async fn recall(&mut self, name: &str) -> Result<(), String>;
 
     /// Ends a domain.
     async fn destroy(&mut self, name: &str, force: bool) -> Result<(), String>;

@@ -62,7 +62,7 @@ pub async fn destroy<H: Hand>(hand: &mut H) -> Result<(), String> {
     let before = hand.look().await?;
     let wanted = WEB.within(1, 3);
     let larger = Wanted { most_units: 24, ..wanted };
-    for after in H::MOMENTS {
+    for after in hand.moments() {
         // While it is built, and starts.
         hand.begin_to_create(&larger, *after).await;
         ended(hand, &before).await?;

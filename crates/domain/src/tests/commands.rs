@@ -2,6 +2,7 @@
 
 use alloc::string::{String, ToString};
 use alloc::vec;
+use alloc::vec::Vec;
 
 use super::{DEADLINES, Machine, at, create, name};
 use crate::*;
@@ -127,6 +128,9 @@ fn what_is_lent_comes_back_when_it_is_due_recalled_or_the_borrower_is_dead() {
         let mut machine = made(&[("web", 4, 0), ("batch", 1, 0)]);
         assert_eq!(machine.command(lend, &[]), Ok(()));
         assert_eq!(count(&machine), (2, 3), "{end}");
+        assert!(!machine.it.is_at_work(), "nothing goes on, though something will be due");
+        let loans = machine.it.ledger().cores().filter_map(|(core, it)| Some((core, it.loan()?)));
+        assert_eq!(loans.collect::<Vec<_>>(), [(3, (1, 2)), (4, (1, 2))], "{end}");
         let left = match end {
             "due" => {
                 assert_eq!(machine.it.due(), Some(at(10 + 50)));

@@ -105,14 +105,17 @@ fn change(to: Resize) -> DomainChange {
 }
 
 impl Hand for SimHand {
-    const MOMENTS: &'static [Duration] = &[
-        Duration::ZERO,
-        Duration::from_micros(200),
-        Duration::from_micros(600),
-        Duration::from_millis(1),
-        Duration::from_millis(3),
-        Duration::from_millis(10),
-    ];
+    fn moments(&self) -> &'static [Duration] {
+        const MOMENTS: &[Duration] = &[
+            Duration::ZERO,
+            Duration::from_micros(200),
+            Duration::from_micros(600),
+            Duration::from_millis(1),
+            Duration::from_millis(3),
+            Duration::from_millis(10),
+        ];
+        MOMENTS
+    }
 
     async fn create(&mut self, wanted: &Wanted<'_>) -> Result<(), String> {
         let wanted = wanted_by(wanted);
@@ -147,6 +150,20 @@ impl Hand for SimHand {
             }
         };
         self.begin(work, after).await;
+    }
+
+    async fn lend(
+        &mut self,
+        (from, to): (&str, &str),
+        cores: u16,
+        span: Duration,
+    ) -> Result<(), String> {
+        let (domains, millis) = (self.domains().await?, span.as_millis() as u32);
+        domains.lend(from.into(), to.into(), cores, millis).await.map_err(told)
+    }
+
+    async fn recall(&mut self, name: &str) -> Result<(), String> {
+        self.domains().await?.recall(name.into()).await.map_err(told)
     }
 
     async fn destroy(&mut self, name: &str, force: bool) -> Result<(), String> {
