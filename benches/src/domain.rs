@@ -9,15 +9,17 @@
 //!   of one.
 //! * `domain-memory`: 512 MiB more or less by `nile domain resize`, beside a promise. Control:
 //!   three changes in the time of one.
-//! * [`trips`]: messages and packets between domains; [`stream`]: data. [`gauge`] is the package
-//!   that measures there.
+//! * [`trips`]: messages and packets between domains; [`stream`]: data; [`scale`]: domains beside
+//!   one node; [`failure`]: a neighbour that fails. [`gauge`] is the package that measures there.
 //!
 //! Two CPUs are enough. Everything but the service is on the first, and what carries its calls goes
 //! before the sort there: else the client would be what waits.
 
+pub mod failure;
 mod gauge;
 mod lxc;
 mod machine;
+pub mod scale;
 pub mod stream;
 pub mod trips;
 

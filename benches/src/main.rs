@@ -116,7 +116,7 @@ const fn long(name: &'static str, run: Run) -> Benchmark {
 }
 
 /// Every benchmark, the quick ones first.
-const BENCHMARKS: [Benchmark; 39] = [
+const BENCHMARKS: [Benchmark; 41] = [
     usual("ring-poll", poll::run),
     usual("ring-sleep", sleep::run),
     usual("ring-throughput", throughput::run),
@@ -158,6 +158,8 @@ const BENCHMARKS: [Benchmark; 39] = [
     long("domain-ficm", domain::trips::run_ficm),
     long("domain-rfcom", domain::trips::run_rfcom),
     long("domain-loop", domain::stream::run),
+    long("domain-scale", domain::scale::run),
+    long("domain-failure", domain::failure::run),
     Benchmark { name: "store", run: store::run, quick: Some(store::try_out), long: true },
     Benchmark { name: "sort", run: sort::run, quick: Some(sort::try_out), long: true },
     Benchmark {

@@ -54,6 +54,11 @@ impl<'m> Domain<'m> {
         Ok(Domain { machine, name, node: node.into(), place })
     }
 
+    /// The node that it is.
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+
     /// Its number among members of a post.
     pub fn place(&self) -> u16 {
         self.place
@@ -67,7 +72,7 @@ impl<'m> Domain<'m> {
     }
 
     /// Starts the package on a core. The one before may have yet to end.
-    fn start(&self, core: u16, argument: &str) -> Result<(), Failure> {
+    pub fn start(&self, core: u16, argument: &str) -> Result<(), Failure> {
         let on = format!("{}.c{core}", self.name);
         let words = ["package", "start", "gauge", "--on", &on, "--argument", argument];
         let deadline = Instant::now() + PATIENCE;

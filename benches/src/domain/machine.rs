@@ -2,9 +2,11 @@
 
 use std::env;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -91,6 +93,16 @@ impl Machine {
         for pid in self.processes(node)? {
             let worker = worker_core(pid).and_then(|core| workers.get(core.checked_sub(1)?));
             move_to(pid, *worker.unwrap_or(&rest))?;
+        }
+        Ok(())
+    }
+
+    /// Sends a signal to what a node consists of besides its worker cores.
+    pub fn signal(&self, node: &str, signal: Signal) -> Result<(), Failure> {
+        let processes = self.processes(node)?.into_iter();
+        for pid in processes.filter(|pid| worker_core(*pid).is_none()) {
+            let pid = Pid::from_raw(pid as i32).expect("no process has the number zero");
+            kill_process(pid, signal).map_err(io::Error::from)?;
         }
         Ok(())
     }
