@@ -10,11 +10,14 @@ use nile_ring::Region;
 #[derive(Clone, Debug)]
 pub struct LedgerWords(pub Region);
 
+// A guard asks these for each entry of a page table.
 impl Look for LedgerWords {
+    #[inline]
     fn count(&self) -> usize {
         self.0.words().len()
     }
 
+    #[inline]
     fn load(&self, at: usize) -> u64 {
         self.0.words()[at].load(Ordering::Acquire)
     }
