@@ -204,7 +204,15 @@ impl DomainsKernel for DomainService {
         let DomainChange { cores, units, force, of_disk, rate, burst, weight } = change;
         let (name, limit) = (name_of(&name)?, LimitChange { rate, burst, weight });
         let way = if of_disk { Way::Disk } else { Way::Network };
-        self.with(|running| running.supervisor.limit(name, way, limit).map_err(refused))?;
+        self.with(|running| {
+            if of_disk && limit != LimitChange::default() && !running.has_part(name) {
+                let why = format!(
+                    "{name} has no part of a disk; what a disk of its own does, nothing limits"
+                );
+                return Err(CallError::new(Status::Invalid, why));
+            }
+            running.supervisor.limit(name, way, limit).map_err(refused)
+        })?;
         if cores.is_some() || units.is_some() {
             let resize = Resize { name, cores, units, force };
             self.carry_out(&Command::Resize(resize)).await?;

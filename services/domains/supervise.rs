@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 
-use nile_abi::{CoreId, Instant, PhysAddr};
+use nile_abi::{CoreId, Instant, PhysAddr, Status};
 use nile_domain::{
     Action, Command, Deadlines, DomainId, Extent, Happened, Ledger, Lifecycle, Message, Name,
     Party, Phase, Refused, RequestId, Sizes, Supervisor, Thing, UNIT,
@@ -76,8 +76,9 @@ pub struct Running {
     pub others: VecDeque<Vec<u8>>,
     /// When a core was last seen to be parked that was to leave.
     pub parked: Instant,
-    /// Disks that the machine can keep to the memory of their domains.
+    /// Disks that the machine can keep to the memory of their domains, and those that are parts.
     confined: Vec<u16>,
+    parts: Vec<u16>,
     /// Whether disks are kept to the memory of their domains, where the machine can: always, but
     /// in controls.
     pub confines_disks: bool,
@@ -118,6 +119,7 @@ impl Running {
             others: VecDeque::new(),
             parked: now,
             confined: (0..sizes.devices).filter(|disk| domains.confines(*disk)).collect(),
+            parts: (0..sizes.devices).filter(|disk| domains.is_part(*disk)).collect(),
             confines_disks: true,
             kept_off: SortedMap::new(),
             news: Vec::new(),
@@ -152,6 +154,13 @@ impl Running {
     /// What the domain in a place has said last when it failed.
     pub fn last_words(&self, slot: u8) -> &str {
         self.last_words.get(&slot).map_or("", |it| it)
+    }
+
+    /// Whether the domain of a name has a part of the supervisor's disk.
+    pub fn has_part(&self, name: Name) -> bool {
+        let domain = self.supervisor.ledger().named(name);
+        let disk = domain.and_then(|it| self.disk_of(it.id.slot));
+        disk.is_some_and(|disk| self.parts.contains(&disk))
     }
 
     /// Whether a domain with this disk, or without one, has none that reaches other memory than its
@@ -413,15 +422,9 @@ impl Running {
     /// Lets a core in that a domain asks for and has been offered, once it is parked.
     fn admit(&self, domains: &dyn Domains, slot: u8, seat: &Seat) {
         let Some(entry) = seat.asked_in() else { return };
-        let may_enter = self.may_enter(slot, &entry);
-        if may_enter && !domains.is_parked(entry.hardware) {
-            return;
-        }
-        // Before the core begins: the domain asks for its next one as soon as it runs.
-        seat.answer();
-        if may_enter {
-            // Whatever is refused now, the domain finds that the core does not begin.
-            let _ = domains.admit(&entry);
+        // As soon as the core runs, the domain may ask for its next one, which is not answered.
+        if !self.may_enter(slot, &entry) || domains.admit(&entry) != Err(Status::Busy) {
+            seat.answer(&entry);
         }
     }
 

@@ -44,8 +44,8 @@ pub struct Up {
     /// The nodes' configuration file; without it every setting has its default.
     #[arg(long, value_name = "FILE")]
     pub config: Option<config::File>,
-    /// Start one node that keeps a core and 64M (of a PC 96M), and gives the others of --cores and
-    /// --memory to domains: `nile domain`.
+    /// Start one node that keeps a core and 64M (of a PC 96M, and 1M for each of --disk-parts), and
+    /// gives the others of --cores and --memory to domains: `nile domain`.
     #[arg(long, conflicts_with_all = ["disk_folder", "pool", "program", "interface"])]
     pub supervisor: bool,
     /// Give each node a disk of this size, as 4G; with --supervisor, a PC such disks for its

@@ -41,7 +41,12 @@ impl Up {
     /// What the node of a supervisor keeps.
     pub fn of_supervisor(&self) -> Bytes {
         match self.kinds().as_deref() {
-            Ok([Kind::Qemu, ..]) => OF_SUPERVISOR_IN_PC,
+            Ok([Kind::Qemu, ..]) => {
+                // A link for each part takes 1 MiB, and all together a page; what is kept is whole
+                // 2 MiB.
+                let links = self.disk_parts.map_or(0, |parts| (parts + 1).next_multiple_of(2));
+                Bytes(OF_SUPERVISOR_IN_PC.0 + (u64::from(links) << 20))
+            }
             _ => OF_SUPERVISOR,
         }
     }

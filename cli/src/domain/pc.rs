@@ -6,7 +6,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use nile_abi::{NodeId, Status};
-use nile_domain::{Account, Carried, Create, LimitChange, Limits, Name, UNIT, Way};
+use nile_domain::{Account, Carried, Create, Limit, LimitChange, Limits, Name, UNIT, Way};
 use nile_interfaces::domains::{
     DomainChange, DomainEntry, DomainWanted, DomainsClient, DomainsOfMachine, LentEntry,
     SharedEntry, TollEntry,
@@ -347,10 +347,9 @@ pub fn wanted(folder: &Folder, name: Name) -> Result<Again, Failure> {
     let machine = ask(folder, &record, async |domains| domains.list().await)?;
     let entry = machine.domains.iter().find(|it| it.name == name.as_str());
     let priority = entry.map_or(0, |it| it.priority);
-    let change = |it: &TollEntry| LimitChange {
-        rate: Some(it.rate),
-        burst: Some(it.burst),
-        weight: Some(it.weight),
+    let change = |it: &TollEntry| match Limit::from_words([it.rate, it.burst, it.weight]) {
+        none if none == Limit::default() => LimitChange::default(),
+        _ => LimitChange { rate: Some(it.rate), burst: Some(it.burst), weight: Some(it.weight) },
     };
     let changes = entry.map(|it| Way::ALL.map(|way| change(toll(it, way))));
     let limits = own.limits(priority);

@@ -334,7 +334,7 @@ fn disks(folder: &Folder, record: &Record, node: &Node) -> Vec<(String, u64)> {
 }
 
 /// Disks with the names of their files.
-pub fn named(files: Vec<(PathBuf, u64)>) -> Vec<(String, u64)> {
+fn named(files: Vec<(PathBuf, u64)>) -> Vec<(String, u64)> {
     files.into_iter().map(|(path, bytes)| (path.display().to_string(), bytes)).collect()
 }
 

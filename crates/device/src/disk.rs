@@ -37,6 +37,11 @@ pub trait Disk {
         false
     }
 
+    /// Requests of others that have ended so far.
+    fn ended_for_others(&self) -> u64 {
+        0
+    }
+
     /// Takes a request, which fits the [description](Description::check), under a `tag` that no
     /// request in flight has. `false` if there is no room for it: some comes with the next
     /// completion. At least 32 requests of a few pieces have room at once.

@@ -23,7 +23,9 @@ use nile_ring::{BadSize, Endpoint, Message, ReceiveError, Receiver, Region, Send
 use crate::Grant;
 
 pub use crate::bridge::Bridge;
-pub use crate::rffuse::{DISK_LINK_BYTES, DiskLink, LinkedDisk, Renewal};
+pub use crate::rffuse::{
+    DISK_LINK_BYTES, DiskLink, LinkedDisk, PART_STATE_BYTES, PartState, Renewal,
+};
 pub use crate::rfloop::{self, FrameLoop, LOOP_BYTES, LoopInterface};
 pub use crate::shared_disk::{Parts, SharedDisk};
 pub use crate::toll::{LedgerWords, TOLL_BYTES, Toll};
@@ -178,9 +180,10 @@ impl Seat {
         })
     }
 
-    /// What it asked for was looked at.
-    pub fn answer(&self) {
-        self.0.words()[ENTRY].store(0, Ordering::Release);
+    /// What it asked for was looked at. It may ask for another core by now.
+    pub fn answer(&self, entry: &Entry) {
+        let (asked, order) = (u64::from(entry.hardware) + 1, Ordering::AcqRel);
+        let _ = self.0.words()[ENTRY].compare_exchange(asked, 0, order, Ordering::Relaxed);
     }
 
     fn entry_words(&self) -> [&AtomicU64; 5] {
@@ -378,6 +381,12 @@ pub trait Domains {
     /// How many disks there are to give.
     fn disks(&self) -> u16;
 
+    /// Whether a disk is a part of the supervisor's own, which bounds what a domain does there.
+    fn is_part(&self, disk: u16) -> bool {
+        let _ = disk;
+        false
+    }
+
     /// Whether a disk of a domain reaches no memory but its domain's.
     fn confines(&self, disk: u16) -> bool {
         let _ = disk;
@@ -451,7 +460,9 @@ mod tests {
         let entry = Entry { hardware: 0, core: 3, root, stack_top, node };
         seat.ask_in(&entry);
         assert_eq!(seat.asked_in(), Some(entry));
-        seat.answer();
+        seat.answer(&Entry { hardware: 1, ..entry });
+        assert_eq!(seat.asked_in(), Some(entry), "that was another one");
+        seat.answer(&entry);
         assert_eq!(seat.asked_in(), None);
     }
 

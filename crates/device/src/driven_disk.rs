@@ -64,7 +64,7 @@ impl DrivenDisk {
 
     /// Requests that the device has ended so far.
     pub fn ended(&self) -> u64 {
-        self.requests.borrow().ended
+        self.requests.borrow().ended + self.device.ended_for_others()
     }
 
     /// Reads from byte `at` on into `pieces`, which lie in `memory`.
@@ -164,15 +164,15 @@ impl DrivenDisk {
             found = true;
             self.end(completion.tag, completion.result.map(|()| completion.hash));
         }
-        if found {
-            let requests = &mut *self.requests.borrow_mut();
-            while let Some((slot, request, inline)) = requests.waiting.front() {
-                if !self.device.submit_inline(*slot, request, inline) {
-                    break;
-                }
-                requests.in_flight += 1;
-                requests.waiting.pop_front();
+        // There is room after an end, which may be of somebody else's request.
+        let requests = &mut *self.requests.borrow_mut();
+        while let Some((slot, request, inline)) = requests.waiting.front() {
+            if !self.device.submit_inline(*slot, request, inline) {
+                break;
             }
+            found = true;
+            requests.in_flight += 1;
+            requests.waiting.pop_front();
         }
         found
     }

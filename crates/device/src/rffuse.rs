@@ -7,9 +7,8 @@
 //! | 0                | bytes of the part, bytes of a sector: by the supervisor; zero: none |
 //! | 64               | the domain's core that waits for answers                            |
 //! | 128              | the supervisor's core that waits for requests                       |
-//! | 192              | how far the part is with being made as new                          |
-//! | 256              | the states of the slots                                             |
-//! | 384              | the requests of the slots: what, where, how many bytes              |
+//! | 192              | the states of the slots                                             |
+//! | 320              | the requests of the slots: what, where, how many bytes              |
 //! | a page           | the blocks of the slots, through which all bytes go                 |
 //!
 //! A slot is idle until the domain asks there, and asked until the supervisor answers. What a
@@ -17,7 +16,8 @@
 //! that, and what a dead incarnation had asked for does no harm but to its block. The next one asks
 //! for nothing before all that has ended.
 //!
-//! What the other end writes is never trusted.
+//! What the other end writes is never trusted. What the supervisor alone knows of a part, as
+//! whether it is as new, stands in a [`PartState`] that no domain has.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -43,7 +43,7 @@ pub const BLOCK_BYTES: usize = 64 << 10;
 pub const DISK_LINK_BYTES: usize = HEAD_BYTES + SLOTS * BLOCK_BYTES;
 
 /// Where the states and the requests of slots begin, in words.
-const STATES: usize = 4 * LINE_WORDS;
+const STATES: usize = 3 * LINE_WORDS;
 const REQUESTS: usize = STATES + SLOTS;
 const REQUEST_WORDS: usize = 4;
 const _: () = assert!((REQUESTS + SLOTS * REQUEST_WORDS) * 8 <= HEAD_BYTES);
@@ -155,6 +155,82 @@ pub enum Renewal {
     Failed,
 }
 
+/// Bytes of what a supervisor alone knows of a part: a cache line.
+pub const PART_STATE_BYTES: usize = LINE_WORDS * 8;
+
+/// What a supervisor alone knows of a part, between its managing core and the one that drives the
+/// disk: whether it is there, how far it is with being made as new, and who waits to hear of that.
+#[derive(Clone, Debug)]
+pub struct PartState(Region);
+
+impl PartState {
+    /// The state in a region of [`PART_STATE_BYTES`], zero at first; `None` if it is smaller.
+    pub fn new(region: Region) -> Option<PartState> {
+        (region.len() >= PART_STATE_BYTES).then_some(PartState(region))
+    }
+
+    fn is_there_word(&self) -> &AtomicU64 {
+        &self.0.words()[0]
+    }
+
+    fn renewal(&self) -> &AtomicU64 {
+        &self.0.words()[1]
+    }
+
+    pub(crate) fn waits(&self) -> Waits<'_> {
+        Waits(&self.0.words()[2])
+    }
+
+    /// Says whether somebody drives the disk, and the part is there.
+    pub fn set_there(&self, is_there: bool) {
+        self.is_there_word().store(is_there.into(), Ordering::Release);
+    }
+
+    /// Whether somebody does.
+    pub fn is_there(&self) -> bool {
+        self.is_there_word().load(Ordering::Acquire) != 0
+    }
+
+    /// Has the part made as new, which no domain has, or asks how far that is. `wake` interrupts
+    /// the core of a name.
+    pub fn renew(&self, wake: impl FnMut(u32)) -> Renewal {
+        let state = self.renewal();
+        match state.load(Ordering::Acquire) {
+            0 => {
+                state.store(WANTED, Ordering::Release);
+                self.waits().name().into_iter().for_each(wake);
+                Renewal::UnderWay
+            }
+            IS_NEW => {
+                state.store(0, Ordering::Release);
+                Renewal::Done
+            }
+            IS_NOT => {
+                state.store(IS_TOLD, Ordering::Release);
+                Renewal::Failed
+            }
+            _ => Renewal::UnderWay,
+        }
+    }
+
+    /// Whether it is to be made as new.
+    pub(crate) fn is_to_renew(&self) -> bool {
+        self.renewal().load(Ordering::Acquire) == WANTED
+    }
+
+    /// Says whether it is as new.
+    pub(crate) fn renewed(&self, is_new: bool) {
+        self.renewal().store(if is_new { IS_NEW } else { IS_NOT }, Ordering::Release);
+    }
+
+    /// What could not be made as new is tried once more: somebody else drives the disk.
+    pub(crate) fn try_again(&self) {
+        if self.renewal().load(Ordering::Acquire) >= IS_NOT {
+            self.renewal().store(WANTED, Ordering::Release);
+        }
+    }
+}
+
 impl DiskLink {
     /// The link in a region of [`DISK_LINK_BYTES`], zero at first; `None` if it is smaller.
     pub fn new(region: Region) -> Option<DiskLink> {
@@ -175,12 +251,7 @@ impl DiskLink {
         self.word(0).store(bytes, Ordering::Release);
     }
 
-    /// Whether somebody drives the disk, and it is there.
-    pub fn is_there(&self) -> bool {
-        self.word(0).load(Ordering::Acquire) != 0
-    }
-
-    fn domain_waits(&self) -> Waits<'_> {
+    pub(crate) fn domain_waits(&self) -> Waits<'_> {
         Waits(self.word(1))
     }
 
@@ -188,41 +259,9 @@ impl DiskLink {
         Waits(self.word(2))
     }
 
-    /// Has the part made as new, or asks how far that is. Whoever is told `wake` is to interrupt
-    /// that core. No domain has it.
-    pub fn renew(&self, wake: impl FnMut(u32)) -> Renewal {
-        let state = self.word(3);
-        match state.load(Ordering::Acquire) {
-            0 => {
-                state.store(WANTED, Ordering::Release);
-                self.supervisor_waits().take().into_iter().for_each(wake);
-                Renewal::UnderWay
-            }
-            IS_NEW => {
-                state.store(0, Ordering::Release);
-                Renewal::Done
-            }
-            IS_NOT => {
-                state.store(IS_TOLD, Ordering::Release);
-                Renewal::Failed
-            }
-            _ => Renewal::UnderWay,
-        }
-    }
-
-    /// Whether it is to be made as new.
-    pub(crate) fn is_to_renew(&self) -> bool {
-        self.word(3).load(Ordering::Acquire) == WANTED
-    }
-
-    /// Says whether it is as new.
-    pub(crate) fn renewed(&self, is_new: bool) {
-        self.word(3).store(if is_new { IS_NEW } else { IS_NOT }, Ordering::Release);
-    }
-
-    /// Makes slots and blocks as new.
+    /// Makes all of it as new.
     pub(crate) fn erase(&self) {
-        let words = self.0.words()[STATES..].iter();
+        let words = self.0.words().iter();
         words.for_each(|word| word.store(0, Ordering::Relaxed));
     }
 
@@ -264,7 +303,15 @@ impl DiskLink {
     /// Answers; who is to be interrupted then.
     pub(crate) fn answer(&self, slot: usize, answer: Answer) -> Option<u32> {
         self.state(slot).store(ANSWERED + answer as u64, Ordering::Release);
-        self.domain_waits().take()
+        self.domain_waits().name()
+    }
+
+    /// Nobody drives the disk: there is no part, and what was asked for has failed.
+    pub fn close(&self) {
+        self.set_part(0, 0);
+        for slot in (0..SLOTS).filter(|slot| self.is_asked(*slot)) {
+            self.answer(slot, Answer::Failed);
+        }
     }
 
     /// The answer in a slot, if there is one. What no supervisor answers is that it failed.
@@ -344,8 +391,10 @@ impl<W: Fn(u32)> LinkedDisk<W> {
     /// incarnation asked for ends before anything else is done.
     pub fn open(link: DiskLink, own: u32, wake: W) -> Option<LinkedDisk<W>> {
         let bytes = link.word(0).load(Ordering::Acquire);
-        let sector_bytes = link.sector().load(Ordering::Relaxed) as u32;
-        if bytes == 0 {
+        let sector = link.sector().load(Ordering::Relaxed);
+        let sector_bytes = u32::try_from(sector).ok()?;
+        let is_one = sector.is_power_of_two() && sector >= 512 && bytes.is_multiple_of(sector);
+        if bytes == 0 || !is_one {
             return None;
         }
         let (name, serial) = ("rffuse".into(), Default::default());
@@ -356,15 +405,16 @@ impl<W: Fn(u32)> LinkedDisk<W> {
     /// Asks for as much as there is room for, and tells the supervisor.
     fn ask(&self, state: &mut State) {
         if self.put(state) {
-            self.link.supervisor_waits().take().into_iter().for_each(&self.wake);
+            self.link.supervisor_waits().name().into_iter().for_each(&self.wake);
         }
     }
 
-    /// Puts requests into slots; whether any was.
+    /// Puts requests into slots; whether the supervisor has anything to do for it, which an earlier
+    /// incarnation may not have told.
     fn put(&self, state: &mut State) -> bool {
         if !state.is_begun {
             if (0..SLOTS).any(|slot| self.link.is_asked(slot)) {
-                return false;
+                return true;
             }
             state.is_begun = true;
         }

@@ -23,15 +23,17 @@ use nile_domain::{Carried, Limit};
 
 use crate::disk::{Completion, Description, DiskError, Inline, Piece, Request};
 use crate::fair::{Bucket, Rounds, Served};
-use crate::rffuse::{Answer, Asked, BLOCK_BYTES, DiskLink, SLOTS, What};
+use crate::rffuse::{Answer, Asked, BLOCK_BYTES, DiskLink, PartState, SLOTS, What};
 use crate::toll::{LedgerWords, Toll};
 use crate::{Disk, Line};
 
 /// Requests of domains that the disk has at a time.
 const MOST: u32 = 16;
 
-/// What a request costs in turns besides its bytes.
+/// What a request costs in turns besides its bytes, and of how many of all these a turn counts one:
+/// so a large request is about a turn.
 const REQUEST_COST: u64 = 4096;
+const COUNTED: u64 = 16;
 
 /// Tags of requests that are not the supervisor's own.
 const FOREIGN: u32 = 1 << 31;
@@ -65,6 +67,12 @@ pub struct SharedDisk<W, N> {
     now: N,
     rounds: RefCell<Rounds>,
     under_way: Cell<u32>,
+    /// Requests that were refused at this look.
+    refused: Cell<u32>,
+    /// Whether a part is being made as new: one at a time.
+    renews: Cell<bool>,
+    /// Requests of others that have ended.
+    ended: Cell<u64>,
     /// Whether a domain's request waits for its rate.
     held: Cell<bool>,
 }
@@ -72,6 +80,7 @@ pub struct SharedDisk<W, N> {
 /// A part, and the link to who has it.
 struct Port {
     link: DiskLink,
+    state: PartState,
     /// Where the device sees the link.
     place: PhysAddr,
     device: u16,
@@ -99,7 +108,7 @@ impl Port {
 
     /// The next slot with something to do.
     fn asking(&self) -> Option<usize> {
-        if self.link.is_to_renew() {
+        if self.state.is_to_renew() {
             return (self.busy.get() == 0).then_some(RENEWAL);
         }
         let mut slots = (0..SLOTS).map(|slot| (self.next.get() + slot) % SLOTS);
@@ -161,18 +170,19 @@ impl Port {
         }
         self.renewed.set(0);
         self.bucket.set(Bucket::default());
-        self.link.renewed(result.is_ok());
+        self.link.set_part(self.bytes, self.sector as u32);
+        self.state.renewed(result.is_ok());
     }
 }
 
 impl<W: Fn(u32), N: Fn() -> Instant> SharedDisk<W, N> {
-    /// A disk whose end is cut into parts, each with a link, and where the device sees that. The
-    /// core of this name drives it; `wake` interrupts the core of a name. A disk that is too small
-    /// has no parts.
+    /// A disk whose end is cut into parts, each with a link, where the device sees that, and a
+    /// state. The core of this name drives it; `wake` interrupts the core of a name. A disk that is
+    /// too small has no parts: [`Disk::serves_others`] says so.
     pub fn new(
         disk: Box<dyn Disk>,
         parts: Parts,
-        links: impl ExactSizeIterator<Item = (DiskLink, PhysAddr)>,
+        links: impl ExactSizeIterator<Item = (DiskLink, PhysAddr, PartState)>,
         ledger: LedgerWords,
         (name, wake): (u32, W),
         now: N,
@@ -185,10 +195,19 @@ impl<W: Fn(u32), N: Fn() -> Instant> SharedDisk<W, N> {
             && parts.bytes.is_multiple_of(sector)
             && own.bytes >= wanted.saturating_add(LEAST_OWN);
         own.bytes -= if fits { wanted } else { 0 };
-        let ports = (0u16..).zip(links).map(|(number, (link, place))| {
-            link.set_part(if fits { parts.bytes } else { 0 }, own.sector_bytes);
+        let ports = (0u16..).zip(links).map(|(number, (link, place, state))| {
+            if fits {
+                link.set_part(parts.bytes, own.sector_bytes);
+            } else {
+                link.close();
+            }
+            state.set_there(fits);
+            state.try_again();
+            // An earlier incarnation may have answered, and told nobody.
+            link.domain_waits().name().into_iter().for_each(&wake);
             Port {
                 link,
+                state,
                 place,
                 device: parts.first + number,
                 first: own.bytes + u64::from(number) * parts.bytes,
@@ -202,8 +221,22 @@ impl<W: Fn(u32), N: Fn() -> Instant> SharedDisk<W, N> {
         });
         let ports: Vec<Port> = ports.filter(|_| fits).collect();
         let rounds = RefCell::new(Rounds::new(ports.len()));
-        let (under_way, held) = Default::default();
-        SharedDisk { disk, own, ports, ledger, name, wake, now, rounds, under_way, held }
+        let (under_way, refused, renews, ended, held) = Default::default();
+        SharedDisk {
+            disk,
+            own,
+            ports,
+            ledger,
+            name,
+            wake,
+            now,
+            rounds,
+            under_way,
+            refused,
+            renews,
+            ended,
+            held,
+        }
     }
 
     fn toll(&self, port: &Port) -> Option<Toll> {
@@ -214,6 +247,7 @@ impl<W: Fn(u32), N: Fn() -> Instant> SharedDisk<W, N> {
     fn serve(&self) {
         let Ok(mut rounds) = self.rounds.try_borrow_mut() else { return };
         self.held.set(false);
+        self.refused.set(0);
         let weight = |index: usize| {
             let limit = self.toll(&self.ports[index]).map(|it| it.limit());
             limit.unwrap_or_default().weight
@@ -224,14 +258,21 @@ impl<W: Fn(u32), N: Fn() -> Instant> SharedDisk<W, N> {
     fn serve_one(&self, index: usize) -> Served {
         let port = &self.ports[index];
         port.link.supervisor_waits().end();
+        port.state.waits().end();
         let Some(slot) = port.asking() else { return Served::Nothing };
-        if self.under_way.get() == MOST {
+        // Who asks for nonsense again and again has no end of it at one look.
+        if self.under_way.get() == MOST || self.refused.get() == MOST {
             return Served::Enough;
         }
         let begun = (self.now)();
         if slot == RENEWAL {
-            return match self.give(port, index, slot, &port.renewal()) {
-                true => Served::Used(REQUEST_COST + RENEWED),
+            if self.renews.get() {
+                return Served::Nothing;
+            }
+            let is_given = self.give(port, index, slot, &port.renewal());
+            self.renews.set(is_given);
+            return match is_given {
+                true => Served::Used((REQUEST_COST + RENEWED) / COUNTED),
                 false => Served::Enough,
             };
         }
@@ -242,9 +283,11 @@ impl<W: Fn(u32), N: Fn() -> Instant> SharedDisk<W, N> {
             None => Err(DiskError::Failed),
         };
         let bytes = request.as_ref().map_or(0, Request::bytes);
+        // What moves nothing keeps the disk busy, too.
+        let counts = if request.is_ok() && bytes == 0 { BLOCK_BYTES as u64 } else { bytes };
         let mut bucket = port.bucket.get();
         let limit = toll.as_ref().map_or_else(Limit::default, Toll::limit);
-        if !bucket.take(limit, begun, bytes) {
+        if !bucket.take(limit, begun, counts) {
             self.held.set(true);
             return Served::Nothing;
         }
@@ -252,6 +295,7 @@ impl<W: Fn(u32), N: Fn() -> Instant> SharedDisk<W, N> {
             Ok(request) if !self.give(port, index, slot, request) => return Served::Enough,
             Ok(_) => true,
             Err(why) => {
+                self.refused.set(self.refused.get() + 1);
                 self.answer(port, slot, Answer::of(Err(*why)));
                 false
             }
@@ -260,7 +304,7 @@ impl<W: Fn(u32), N: Fn() -> Instant> SharedDisk<W, N> {
         let time = (self.now)().since(begun);
         let (passed, dropped) = (is_done.into(), (!is_done).into());
         toll.into_iter().for_each(|it| it.charge(Carried { passed, bytes, dropped, time }));
-        Served::Used(REQUEST_COST + bytes)
+        Served::Used((REQUEST_COST + counts) / COUNTED)
     }
 
     /// Gives the disk a request of a slot, if it has room.
@@ -287,8 +331,12 @@ impl<W: Fn(u32), N: Fn() -> Instant> SharedDisk<W, N> {
         };
         port.set_busy(slot, false);
         self.under_way.set(self.under_way.get() - 1);
+        self.ended.set(self.ended.get() + 1);
         match slot {
-            RENEWAL => port.renewal_ended(completion.result),
+            RENEWAL => {
+                self.renews.set(false);
+                port.renewal_ended(completion.result);
+            }
             _ => self.answer(port, slot, Answer::of(completion.result)),
         }
     }
@@ -306,6 +354,10 @@ impl<W: Fn(u32), N: Fn() -> Instant> Disk for SharedDisk<W, N> {
 
     fn serves_others(&self) -> bool {
         !self.ports.is_empty()
+    }
+
+    fn ended_for_others(&self) -> u64 {
+        self.ended.get()
     }
 
     fn submit(&self, tag: u32, request: &Request) -> bool {
@@ -329,7 +381,11 @@ impl<W: Fn(u32), N: Fn() -> Instant> Disk for SharedDisk<W, N> {
         let is_full = self.under_way.get() == MOST;
         // All of them are to know that this core waits.
         let is_asked = self.ports.iter().fold(false, |is_asked, port| {
-            let asks = || !is_full && port.asking().is_some();
+            let asks = || {
+                let slot = port.asking().filter(|_| !is_full);
+                slot.is_some_and(|slot| slot != RENEWAL || !self.renews.get())
+            };
+            port.state.waits().begin(self.name, || false);
             port.link.supervisor_waits().begin(self.name, asks) | is_asked
         });
         self.disk.is_ready() || is_asked || self.held.get()

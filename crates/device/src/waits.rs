@@ -1,5 +1,5 @@
-//! A word in memory that two cores share, in which one says that it waits for the other: whoever
-//! waits is interrupted once, and whoever looks anyway is not.
+//! A word in memory that two cores share, in which one says that it waits for the other, which
+//! interrupts it then, and not a core that looks anyway.
 
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -24,7 +24,14 @@ impl Waits<'_> {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// Who is to be interrupted, after something was left for whoever waits: once.
+    /// Who is to be interrupted, after something was left for it. It is named until it looks: who
+    /// ends before it has interrupted is followed by one that does.
+    pub fn name(&self) -> Option<u32> {
+        fence(Ordering::SeqCst);
+        self.0.load(Ordering::Relaxed).checked_sub(1).map(|name| name as u32)
+    }
+
+    /// The same, once: who is the next to ask hears of nobody.
     pub fn take(&self) -> Option<u32> {
         fence(Ordering::SeqCst);
         let is_waiting = self.0.load(Ordering::Relaxed) != 0;

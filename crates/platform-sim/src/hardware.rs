@@ -8,7 +8,7 @@ use std::rc::{Rc, Weak};
 
 use nile_abi::{CoreId, Instant, PhysAddr, Status};
 use nile_domain::{DOMAINS, DomainId, Sizes, Thing, UNIT, has};
-use nile_platform::domains::{DiskLink, LedgerWords, Renewal, SEAT_BYTES};
+use nile_platform::domains::{LedgerWords, PartState, Renewal, SEAT_BYTES};
 use nile_platform::{Domains, Entry, Grant, Seat, SeatPhase, Seated, Wanted};
 use nile_ring::Region;
 
@@ -186,7 +186,7 @@ impl Hardware {
         };
         let is_able = !wanted.memory.is_empty() && wanted.memory.iter().all(inside);
         let there = |core: &u16| self.place(*core).is_some();
-        let is_there = |part| self.parts.link(part).is_some_and(|link| link.is_there());
+        let is_there = |part| self.parts.state(part).is_some_and(|it| it.is_there());
         let is_able = is_able && wanted.disk.is_none_or(is_there);
         if !is_able || wanted.cores.is_empty() || !wanted.cores.iter().all(there) {
             return Err(Status::Invalid);
@@ -325,6 +325,10 @@ impl Domains for SimManager {
         self.hardware().map_or(0, |it| it.parts.count())
     }
 
+    fn is_part(&self, _: u16) -> bool {
+        true
+    }
+
     /// No device reaches the memory of a domain.
     fn confines(&self, _: u16) -> bool {
         true
@@ -332,8 +336,8 @@ impl Domains for SimManager {
 
     fn renew(&self, disk: u16) -> bool {
         let Some(hardware) = self.hardware() else { return true };
-        let renew = |link: DiskLink| link.renew(|name| hardware.wake(name)) == Renewal::Done;
-        hardware.parts.link(disk).is_none_or(renew)
+        let renew = |part: PartState| part.renew(|name| hardware.wake(name)) == Renewal::Done;
+        hardware.parts.state(disk).is_none_or(renew)
     }
 
     fn ledger(&self) -> Region {

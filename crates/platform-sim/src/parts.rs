@@ -6,7 +6,9 @@ use std::rc::Rc;
 
 use nile_abi::{CoreId, PhysAddr, Role, RoleSet};
 use nile_platform::board::driver;
-use nile_platform::domains::{DISK_LINK_BYTES, DiskLink, LinkedDisk, Parts, SharedDisk};
+use nile_platform::domains::{
+    DISK_LINK_BYTES, DiskLink, LinkedDisk, PART_STATE_BYTES, PartState, Parts, SharedDisk,
+};
 use nile_platform::{Disk, Line};
 use nile_ring::Region;
 
@@ -18,13 +20,15 @@ use crate::state::State;
 pub struct DiskParts {
     /// Bytes of each.
     pub bytes: u64,
-    links: Vec<Region>,
+    /// A link for each, and its state, which no domain has.
+    links: Vec<(Region, Region)>,
 }
 
 impl DiskParts {
     /// So many parts.
     pub fn new(count: u16, bytes: u64) -> DiskParts {
-        DiskParts { bytes, links: (0..count).map(|_| Region::owned(DISK_LINK_BYTES)).collect() }
+        let new = |_| (Region::owned(DISK_LINK_BYTES), Region::owned(PART_STATE_BYTES));
+        DiskParts { bytes, links: (0..count).map(new).collect() }
     }
 
     /// How many there are.
@@ -34,7 +38,12 @@ impl DiskParts {
 
     /// The link of a part.
     pub fn link(&self, part: u16) -> Option<DiskLink> {
-        DiskLink::new(self.links.get(usize::from(part))?.clone())
+        DiskLink::new(self.links.get(usize::from(part))?.0.clone())
+    }
+
+    /// The state of a part.
+    pub fn state(&self, part: u16) -> Option<PartState> {
+        PartState::new(self.links.get(usize::from(part))?.1.clone())
     }
 }
 
@@ -70,7 +79,9 @@ pub fn disks(state: &Rc<RefCell<State>>, core: CoreId) -> Vec<Box<dyn Disk>> {
         let parts = Parts { bytes: hardware.parts.bytes, first: 0 };
         // A simulated disk is given memory as it is.
         let links: Vec<_> = (0..hardware.parts.count())
-            .filter_map(|part| Some((hardware.parts.link(part)?, PhysAddr(0))))
+            .filter_map(|part| {
+                Some((hardware.parts.link(part)?, PhysAddr(0), hardware.parts.state(part)?))
+            })
             .collect();
         let (ledger, wake) = (hardware.ledger.clone(), waking(hardware));
         all.push(Box::new(SharedDisk::new(

@@ -435,8 +435,8 @@ impl Domains for NodeManager {
             it.bytes > 0 && whole(it.start) && whole(it.end()) && is_given
         };
         let first = *cores.first().ok_or(Status::Invalid)?;
-        let is_there = |disk| match self.link_of(disk) {
-            Some(link) => link.is_there(),
+        let is_there = |disk| match self.part_of(disk) {
+            Some(part) => part.is_there(),
             None => self.given_disk(disk).is_some_and(|(_, it)| wipe::is_able(&it)),
         };
         if memory.is_empty() || !memory.iter().all(inside) || !wanted.disk.is_none_or(is_there) {
@@ -547,9 +547,13 @@ impl Domains for NodeManager {
         self.supervised().map_or(0, Supervised::given_disks)
     }
 
+    fn is_part(&self, disk: u16) -> bool {
+        self.part_of(disk).is_some()
+    }
+
     /// No device reaches the memory of a domain that has a part.
     fn confines(&self, disk: u16) -> bool {
-        self.link_of(disk).is_some() || self.iommu().is_some_and(|it| it.confines(disk))
+        self.is_part(disk) || self.iommu().is_some_and(|it| it.confines(disk))
     }
 
     fn extend(&self, disk: u16, memory: Grant) {
@@ -565,8 +569,8 @@ impl Domains for NodeManager {
     }
 
     fn renew(&self, disk: u16) -> bool {
-        if let Some(link) = self.link_of(disk) {
-            return self.renew_part(disk, &link);
+        if let Some(part) = self.part_of(disk) {
+            return self.renew_part(disk, &part);
         }
         let Some((entry, mut registers)) = self.given_disk(disk) else { return true };
         if let Some(iommu) = self.iommu()

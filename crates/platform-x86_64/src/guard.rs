@@ -270,7 +270,9 @@ impl Cores for Guarded {
     }
 
     fn may_wake(&self, name: u32, vector: u8) -> bool {
-        PAGE.waits.iter().any(|waits| name == word(waits)) && vector == Vector::LOOP.0
+        // No core is nobody: its name is that of all.
+        let is_waiting = || PAGE.waits.iter().any(|waits| name == word(waits));
+        name != NO_CORE.0 && is_waiting() && vector == Vector::LOOP.0
     }
 }
 

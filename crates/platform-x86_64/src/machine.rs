@@ -336,7 +336,12 @@ impl Machine for Core {
             if let Err(why) = self.open_disks(index, entry, &mut disks) {
                 self.log(format_args!("disk {index} is not used: {why}"));
             }
-            if index + 1 == self.node.disks.len() && disks.len() > before {
+            if index + 1 < self.node.disks.len() {
+                continue;
+            }
+            if disks.len() == before {
+                parts::close(self.node);
+            } else {
                 let clock = &self.node.clock;
                 let last = disks.pop();
                 disks.extend(

@@ -228,6 +228,7 @@ mod tests {
         for seed in 1..=2 {
             let tried = machines(seed, Misdeed::Nothing);
             assert_eq!(tried.broken, None, "seed {seed}");
+            assert!(tried.counts.stamped > 0, "seed {seed}: nobody used a part of the disk");
             assert_eq!(tried, machines(seed, Misdeed::Nothing), "the same seed, the same run");
         }
     }

@@ -88,6 +88,10 @@ impl Domains for Unscrubbed<'_> {
         self.0.disks()
     }
 
+    fn is_part(&self, disk: u16) -> bool {
+        self.0.is_part(disk)
+    }
+
     fn confines(&self, disk: u16) -> bool {
         self.0.confines(disk)
     }

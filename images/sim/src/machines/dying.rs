@@ -94,6 +94,10 @@ impl Domains for Dying<'_> {
         self.machine.disks()
     }
 
+    fn is_part(&self, disk: u16) -> bool {
+        self.machine.is_part(disk)
+    }
+
     fn confines(&self, disk: u16) -> bool {
         self.machine.confines(disk)
     }
